@@ -17,6 +17,8 @@ from resourceserver.api.errors import (
     InternalError,
 )
 from resourceserver.api.session import PATIENT_S, Reader
+from resourceserver.dashboard.route import Dashboard
+from resourceserver.dashboard.views import VIEWS
 from resourceserver.derived import derivation
 from resourceserver.description import capabilities, docs, openapi, start
 from resourceserver.endpoints import ENDPOINTS
@@ -86,6 +88,7 @@ def create(
             rollups.job(roll_up_every),
             derivation.job(derive_every),
         ]
+    dashboard = Dashboard(chosen, reader, VIEWS, start.start(chosen))
     answers = Answers(f"{chosen.base_url}{metadata.PATH}")
 
     @asynccontextmanager
@@ -118,7 +121,7 @@ def create(
             *ingest_schema.routes(),
             *openapi.routes(chosen),
             *docs.routes(),
-            *start.routes(chosen),
+            *dashboard.routes(),
         ],
         refusals=Refusals(
             internal_error=lambda _: answers.of(InternalError()),

@@ -47,10 +47,15 @@ ROOMS: Final[dict[str, set[str]]] = {
         *("resourceserver.timeline", "shared"),
     },
     "resourceserver.dashboard": {
-        *("resourceserver.api", "resourceserver.endpoints", "shared", "shared.pages"),
+        *("resourceserver.api", "resourceserver.dashboard.signin", "resourceserver.endpoints"),
+        *("shared", "shared.pages"),
     },
+    "resourceserver.dashboard.charts": set(),
     "resourceserver.dashboard.signin": {"resourceserver.api", "shared", "shared.pages"},
-    "resourceserver.dashboard.views": {"resourceserver.dashboard"},
+    "resourceserver.dashboard.views": {
+        "resourceserver.dashboard",
+        "resourceserver.dashboard.charts",
+    },
     "resourceserver.description": {
         *("resourceserver.api", "resourceserver.endpoints", "resourceserver.export"),
         *("resourceserver.ingest", "resourceserver.mcp", "resourceserver.uploads", "shared"),
@@ -68,9 +73,9 @@ ROOMS: Final[dict[str, set[str]]] = {
     },
     "resourceserver.uploads": {"resourceserver.api", "shared"},
     "resourceserver.trackers": {"resourceserver.ingest", "resourceserver.integrations", "shared"},
-    "resourceserver.dashboard.charts": set(),
     "resourceserver.app": {
-        *("resourceserver.api", "resourceserver.derived", "resourceserver.description"),
+        *("resourceserver.api", "resourceserver.dashboard", "resourceserver.dashboard.views"),
+        *("resourceserver.derived", "resourceserver.description"),
         *("resourceserver.endpoints", "resourceserver.export", "resourceserver.ingest"),
         *("resourceserver.mcp", "resourceserver.mcp.tools", "resourceserver.timeline"),
         *("resourceserver.uploads", "resourceserver.worker", "shared"),

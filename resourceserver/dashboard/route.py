@@ -4,10 +4,10 @@ They are for people with a browser: GET alone, the token from the sealed cookie,
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, Protocol
+from typing import Any, Final
 from urllib.parse import urlencode
 
 from jinja2 import Environment
@@ -27,6 +27,7 @@ from resourceserver.api.session import Credential, Reader
 from resourceserver.dashboard import period
 from resourceserver.dashboard.figures import Figures, escaped
 from resourceserver.dashboard.period import Misaddressed
+from resourceserver.dashboard.signin.route import HOME, SignIn
 from resourceserver.dashboard.view import Answers, Scene, View
 from shared.pages.layout import HEADERS, POLICY, Layout
 from shared.settings import Settings
@@ -38,29 +39,31 @@ _RELOAD_S: Final = 5
 """After how many seconds a page about a short failure loads itself again."""
 
 
-class SignIn(Protocol):
-    """How a browser gets a token."""
-
-    def credential(self, request: Request) -> Credential | None:
-        """Return the credential of a request's cookie; None if it has none that is valid."""
-
-    def begin(self, request: Request) -> Response:
-        """Return the answer that sends the browser to sign in, and from there back to this request."""
-
-
 @dataclass(frozen=True)
 class Dashboard:
     """The pages of a deployment."""
 
     chosen: Settings
     reader: Reader
-    sign_in: SignIn
     views: Sequence[View]
+    start: Callable[[Request], Response]
+    """Answers programs at ``/``."""
+
+    @cached_property
+    def sign_in(self) -> SignIn:
+        """The dashboard as an OAuth client, which sends people back to views alone."""
+        return SignIn.of(self.chosen, [path for view in self.views for path in view.paths])
 
     @cached_property
     def layout(self) -> Layout:
         """The templates and static files."""
-        return Layout(("resourceserver.dashboard", "resourceserver.dashboard.views"))
+        return Layout(
+            (
+                "resourceserver.dashboard",
+                "resourceserver.dashboard.views",
+                "resourceserver.dashboard.charts",
+            )
+        )
 
     @cached_property
     def templates(self) -> Environment:
@@ -80,14 +83,15 @@ class Dashboard:
         return templates
 
     def routes(self) -> list[BaseRoute]:
-        """Return the routes of all views and of their static files."""
-        return [
-            *(self._route(view, path) for view in self.views for path in view.paths),
-            self.layout.mount(),
-        ]
+        """Return the routes of all views, of signing in, and of static files."""
+        views = [self._route(view, path) for view in self.views for path in view.paths]
+        return [*views, *self.sign_in.routes(), self.layout.mount()]
 
     def _route(self, view: View, path: str) -> Route:
         async def show(request: Request) -> Response:
+            # Browsers name text/html in each navigation; programs that do not care get JSON.
+            if path == HOME and "text/html" not in request.headers.get("accept", ""):
+                return self.start(request)
             return await self.show(view, request)
 
         return Route(path, show, methods=["GET"], name=f"view_{view.name}")

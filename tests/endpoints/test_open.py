@@ -13,6 +13,7 @@ from starlette.testclient import TestClient
 import resourceserver.app
 from authserver.oauth import grants
 from resourceserver.api.session import Reader
+from resourceserver.dashboard.views import VIEWS
 from resourceserver.description import capabilities
 from shared.scopes import SCOPES
 from shared.settings import Settings
@@ -173,9 +174,13 @@ def test_only_routes_without_data_need_no_credential(api: TestClient) -> None:
         "/docs",
         "/docs/docs.css",
         "/docs/docs.js",
-        "/docs/start.css",
         "/docs/swagger-ui-bundle.js",
         "/docs/swagger-ui.css",
+        # Views are tested in tests/dashboard: without a token they lead to the authorization server.
+        *(path for view in VIEWS for path in view.paths),
+        "/sign-in",
+        "/signed-in",
+        "/sign-out",
     }
 
 

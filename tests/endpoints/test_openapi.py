@@ -18,6 +18,7 @@ import authserver.app
 import resourceserver.app
 from resourceserver.api import errors, members
 from resourceserver.api.operation import Operation
+from resourceserver.dashboard.views import VIEWS
 from resourceserver.description import openapi
 from resourceserver.description.openapi import EXAMPLES
 from resourceserver.endpoints import ENDPOINTS
@@ -107,7 +108,9 @@ def test_a_strict_validator_finds_no_problem(
 def test_every_route_is_described(deployment: Settings) -> None:
     without = {
         "resource_metadata", "mcp_resource_metadata",  # described by RFC 9728
-        "openapi", "docs", "start",
+        "openapi", "docs",
+        # Pages for people.
+        "sign_in", "signed_in", "show_sign_out", "sign_out", *(f"view_{view.name}" for view in VIEWS),
         "create_upload", "append_upload",  # for the page of the authorization server, by the tus protocol
     }  # fmt: skip
     served = {

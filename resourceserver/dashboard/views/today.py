@@ -1,18 +1,160 @@
-"""Today: the day so far."""
+"""Today: the day so far, beside what is usual for this weekday up to this hour."""
 
-from typing import Final
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
 
+from resourceserver.dashboard.charts import Bar, Table, bars, top
+from resourceserver.dashboard.charts.bars import Bars, TopBars
+from resourceserver.dashboard.figures import Answer
 from resourceserver.dashboard.period import Day
-from resourceserver.dashboard.view import Ask, Asks, Scene, View
+from resourceserver.dashboard.view import Answers, Ask, Asks, Scene, View, figures
+
+MOST_NAMES: Final = 8
+"""The most applications and projects; all others are on the day's page."""
+PARTS: Final = ("productive", "neutral", "distracting")
+
+METRICS: Final[Mapping[str, tuple[str, str]]] = {
+    "tracked_ms": ("Tracked", "duration"),
+    "productive_ms": ("Productive", "duration"),
+    "distracted_ms": ("Distracting", "duration"),
+    "focus_ms": ("Focus", "duration"),
+    "coding_ms": ("Coding", "duration"),
+    "meeting_ms": ("Meetings", "duration"),
+    "asleep_ms": ("Sleep", "duration"),
+    "health:steps": ("Steps", "count"),
+}
+"""The metrics of a day by their names in the API: their titles, and how their figures are written."""
 
 
 def asks(scene: Scene) -> Asks:
     """Return the questions about the day."""
+    day = {"date": str(scene.period.first), "tz": scene.tz}
     return {
-        "daily": Ask("daily", scene.day_query),
+        "normal": Ask("normal", {**day, **up_to(scene)}),
+        "hours": Ask("hourly", day),
         "apps": Ask("app_usage", scene.instant_query),
+        "coding": Ask("coding", scene.instant_query),
+        "goals": Ask("goals"),
         "devices": Ask("devices"),
     }
+
+
+def more(scene: Scene, answers: Answers) -> Asks:
+    """Return the question why the day is unusual, if it is."""
+    if "normal" not in answers or not is_unusual(answers["normal"]):
+        return {}
+    day = {"date": str(scene.period.first), "tz": scene.tz}
+    return {"why": Ask("day_difference", {**day, **up_to(scene)})}
+
+
+def up_to(scene: Scene) -> dict[str, str]:
+    """Return the end of a comparison of today, so that its address gives the same answer later."""
+    if not scene.is_current:
+        return {}
+    return {"until": scene.now.astimezone(UTC).isoformat(timespec="milliseconds")}
+
+
+def is_unusual(normal: Answer) -> bool:
+    """Tell whether the tracked time of a day is not usual."""
+    row = normal.row("/data", metric="tracked_ms")
+    return row is not None and normal.at(row)["comparison"] in (
+        "more_than_usual",
+        "less_than_usual",
+    )
+
+
+def show(scene: Scene, answers: Answers) -> dict[str, Any]:
+    """Return the charts of the page."""
+    return {
+        "metrics": METRICS,
+        "hours": strip(scene, answers["hours"]) if "hours" in answers else None,
+        "hour_table": hour_table(scene, answers["hours"]) if "hours" in answers else None,
+        "apps_chart": ranking(scene, answers["apps"], "/data", "app")
+        if "apps" in answers
+        else None,
+        "projects_chart": (
+            ranking(scene, answers["coding"], "/data/projects", "project")
+            if "coding" in answers
+            else None
+        ),
+        "goal_places": {goal["id"]: f"/data/{n}" for n, goal in enumerate(answers["goals"]["data"])}
+        if "goals" in answers
+        else {},
+        "newest": newest(answers["devices"]) if "devices" in answers else None,
+        "ago": ago,
+    }
+
+
+def strip(scene: Scene, hourly: Answer) -> Bars:
+    """Return the hours of a day as bars; hours that have not begun are empty."""
+    write = figures(scene)
+    return bars(
+        "hours",
+        [
+            Bar(
+                f"{row['hour']:02}",
+                parts=[row["productive_ms"], row["neutral_ms"], row["distracted_ms"]],
+                title=f"{row['hour']:02}:00: {write.text(row['total_ms'], 'duration')}",
+            )
+            for row in hourly["data"]
+        ],
+        parts=PARTS,
+    )
+
+
+def hour_table(scene: Scene, hourly: Answer) -> Table:
+    """Return the table of the hours in which something was tracked."""
+    write = figures(scene)
+    return Table(
+        ("Hour", "Tracked", *(part.capitalize() for part in PARTS)),
+        [
+            (
+                f"{row['hour']:02}:00",
+                *(
+                    write.figure(hourly, f"/data/{n}/{member}", "duration")
+                    for member in ("total_ms", "productive_ms", "neutral_ms", "distracted_ms")
+                ),
+            )
+            for n, row in enumerate(hourly["data"])
+            if row["total_ms"]
+        ],
+    )
+
+
+def ranking(scene: Scene, answer: Answer, pointer: str, member: str) -> TopBars:
+    """Return the longest rows of a list, which are its first ones."""
+    write = figures(scene)
+    return top(
+        f"by-{member}",
+        [
+            Bar(
+                row[member] or "all others",
+                row["total_ms"],
+                text=write.text(row["total_ms"], "duration"),
+            )
+            for row in answer.at(pointer)[:MOST_NAMES]
+        ],
+    )
+
+
+def newest(devices: Answer) -> str | None:
+    """Return the pointer of the device whose last event is the newest; None if there is no event."""
+    known = [
+        (row["last_event_at"], n) for n, row in enumerate(devices["data"]) if row["last_event_at"]
+    ]
+    return f"/data/{max(known)[1]}" if known else None
+
+
+def ago(scene: Scene, instant: str) -> str:
+    """Return how long ago an instant was, in words."""
+    minutes = round((scene.now - datetime.fromisoformat(instant)).total_seconds() / 60)
+    if minutes < 1:
+        return "less than a minute ago"
+    if minutes < 90:
+        return f"{minutes} min ago"
+    hours = round(minutes / 60)
+    return f"{hours} h ago" if hours < 48 else f"{round(hours / 24)} days ago"
 
 
 VIEW: Final = View(
@@ -20,6 +162,8 @@ VIEW: Final = View(
     title="Today",
     paths=("/",),
     address=Day,
-    endpoints=("daily", "app_usage", "devices"),
+    endpoints=("normal", "hourly", "app_usage", "coding", "goals", "devices", "day_difference"),
     asks=asks,
+    show=show,
+    more=more,
 )

@@ -1,0 +1,141 @@
+"""All views: each figure is the API's, and every address has a page."""
+
+import gzip
+import json
+import re
+from typing import Final
+
+import pytest
+from starlette.testclient import TestClient
+
+from resourceserver.dashboard.figures import Answer
+from resourceserver.dashboard.signin.cookie import Cookies
+from resourceserver.dashboard.view import View
+from resourceserver.dashboard.views import VIEWS
+from resourceserver.endpoints import ENDPOINTS
+from tests.conftest import Person
+from tests.dashboard.conftest import LAST, Page, Visit
+
+PARTS: Final = {
+    "{day}": f"{LAST.replace(day=23)}",
+    "{week}": "2026-W43",
+    "{year}": "2026",
+}
+MOST_BYTES: Final = 60_000
+
+by_name = pytest.mark.parametrize("view", VIEWS, ids=lambda view: view.name)
+
+
+def addresses(view: View) -> list[str]:
+    """Return the addresses of a view, with a range if it has one."""
+    found = []
+    for path in view.paths:
+        for part, value in PARTS.items():
+            path = path.replace(part, value)  # noqa: PLW2901 -- it becomes the address
+        found.append(path)
+        if view.address.__name__ == "Range":
+            found.append(f"{path}?from=2026-09-01&to={LAST}")
+    return found
+
+
+@pytest.fixture
+def visit(ada: Person, resource_client: TestClient, sealing: Cookies) -> Visit:
+    """Ada's browser, with a token for everything."""
+    return Visit(resource_client, sealing, ada.token())
+
+
+@by_name
+def test_each_figure_is_the_one_of_the_api(view: View, visit: Visit) -> None:
+    count = 0
+    for address in addresses(view):
+        page = visit.open(address)
+        assert page.status_code == 200, address
+        read = Page(page.text)
+        answers = {
+            name: Answer(name, url, visit.ask(url).json()) for name, url in read.sources.items()
+        }
+        for value, source in read.figures:
+            name, _, pointer = source.partition("#")
+            given = answers[name].at(pointer)
+            assert value == (given if isinstance(given, str) else json.dumps(given)), source
+        count += len(read.figures)
+    assert count > 3
+
+
+@by_name
+def test_a_page_is_small_and_nothing_in_it_needs_a_looser_policy(view: View, visit: Visit) -> None:
+    for address in addresses(view):
+        page = visit.open(address)
+        assert len(gzip.compress(page.content)) <= MOST_BYTES
+        assert (
+            re.search(r"<script(?! src=)|<style|\sstyle=|\son\w+=|javascript:", page.text) is None
+        )
+        assert "default-src 'none'" in page.headers["content-security-policy"]
+        assert page.headers["cache-control"] == "private, no-cache"
+        assert not [name for name in page.headers if name.startswith("access-control")]
+
+
+@by_name
+def test_a_view_without_a_scope_says_which_and_shows_the_rest(
+    view: View, ada: Person, resource_client: TestClient, sealing: Cookies
+) -> None:
+    scopes = {endpoint.scope for endpoint in ENDPOINTS if endpoint.name in view.endpoints}
+    for scope in scopes:
+        others = scopes - {scope} or {"ingest:health"}
+        visit = Visit(resource_client, sealing, ada.token(*others))
+        page = visit.open(addresses(view)[0])
+        assert page.status_code == 200
+        assert f"<code>{scope}</code>" in page.text
+        assert "/sign-in?ask=1" in page.text
+
+
+@by_name
+def test_an_empty_account_has_every_page(
+    view: View, nobody: Person, resource_client: TestClient, sealing: Cookies
+) -> None:
+    visit = Visit(resource_client, sealing, nobody.token())
+    for address in addresses(view):
+        assert visit.open(address).status_code == 200
+
+
+@by_name
+def test_a_page_that_has_not_changed_is_not_sent_again(view: View, visit: Visit) -> None:
+    address = addresses(view)[-1]
+    first = visit.open(address)
+    again = visit.open(address, **{"If-None-Match": first.headers["etag"]})
+    if view.name != "today":
+        assert (again.status_code, again.content) == (304, b"")
+
+
+@by_name
+@pytest.mark.parametrize("zone", ["Mars/Olympus", "localtime", "+01:00", "Europe/Berlin\x00"])
+def test_a_zone_that_does_not_exist_is_named(view: View, visit: Visit, zone: str) -> None:
+    page = visit.open(addresses(view)[0] + f"?tz={zone.replace('+', '%2B')}".replace("\x00", "%00"))
+    assert page.status_code == 404
+    assert "time zone" in page.text
+
+
+def test_the_links_of_the_menu_lead_to_views(visit: Visit) -> None:
+    menu = [view.paths[0] for view in VIEWS if view.is_in_menu]
+    links = Page(visit.open("/").text).links
+    assert [link for link in links if link in menu][: len(menu) + 1] == ["/", *menu]
+    assert {visit.open(path).status_code for path in menu} == {200}
+
+
+def test_another_zone_stays_in_the_links_of_the_page(visit: Visit) -> None:
+    page = Page(visit.open("/?tz=Asia/Tokyo").text)
+    assert "tz=Asia%2FTokyo" in page.sources["normal"]
+    assert any(link.startswith("/day/") and "tz=Asia%2FTokyo" in link for link in page.links)
+
+
+@by_name
+def test_without_a_token_a_view_leads_to_the_authorization_server(
+    view: View, visit: Visit, resource_client: TestClient
+) -> None:
+    for address in addresses(view):
+        answer = resource_client.get(
+            address, headers={"Accept": "text/html"}, follow_redirects=False
+        )
+        assert answer.status_code == 303
+        assert "/oauth/authorize?" in answer.headers["location"]
+        assert answer.content == b""
