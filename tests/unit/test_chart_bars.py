@@ -151,6 +151,16 @@ def test_a_day_of_23_or_25_hours_has_its_hours_at_their_places(
     assert chart.rows[0].placed[0].width == pytest.approx(100)
 
 
+def test_an_hour_that_comes_twice_has_one_label() -> None:
+    start = datetime(2026, 10, 25, tzinfo=BERLIN)
+    chart = ribbon("r", start, start.replace(hour=5), [], every=1)
+
+    assert [mark.label for mark in chart.hours] == ["00", "01", "02", "03", "04", "05"]
+    assert [mark.x for mark in chart.hours] == pytest.approx(
+        [100 * at / 6 for at in (0, 1, 2, 4, 5, 6)]
+    )
+
+
 def test_nights_lie_by_the_clock_beside_the_bed() -> None:
     tokyo = timezone(timedelta(hours=9))
     sleep = Stretch(

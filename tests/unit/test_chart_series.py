@@ -26,6 +26,7 @@ def test_levels_of_a_grid_follow_its_values() -> None:
     chart = week("w", [("Mon", [Cell(value) for value in (0, 1, 25, 26, 51, 76, 100, None)])])
 
     assert [placed.level for placed in chart.placed] == [0, 1, 1, 2, 3, 4, 4, None]
+    assert [len(each(chart, style)) for style in ("l0", "l1", "l4", "n")] == [1, 2, 2, 1]
 
 
 def test_one_extreme_day_does_not_pale_the_others() -> None:

@@ -111,6 +111,19 @@ def test_marks_with_an_address_are_links_and_then_the_chart_is_no_image() -> Non
         assert parse(chart).get("aria-labelledby") == f"{chart.name}-caption"
 
 
+def test_every_link_has_a_name() -> None:
+    charts_of_links = [
+        bars("a", [Bar("Mon", 1, href="/day/1")]),
+        top("b", [Bar("Mon", 1, href="/day/1")]),
+        week("c", [("Mon", [Cell(1, href="/day/1")])]),
+        line("d", [Point("Mon", 1, href="/day/1")]),
+        scatter("e", [Dot(1, 1, href="/day/1")], x_words="sleep", y_words="mood"),
+    ]
+
+    names = [link.findtext("title") for chart in charts_of_links for link in parse(chart).iter("a")]
+    assert names == ["Mon", "Mon", "/day/1", "Mon", "/day/1"]
+
+
 @pytest.mark.parametrize(
     "chart",
     [

@@ -90,7 +90,7 @@ class Bars:
                 )
             if each.usual is not None:
                 shape += svg.rect(each.across, each.usual - 1.5, each.width, 3, "usual")
-            body.append(svg.mark(shape, each.bar.title, each.bar.href))
+            body.append(svg.mark(shape, each.bar.title, each.bar.href, each.bar.label))
             if place in labels:
                 middle = each.across + each.width / 2
                 body.append(
@@ -125,10 +125,10 @@ class TopBars:
                 )
             if each.usual is not None:
                 shape += svg.upright(each.usual, y + 14, each.width + 6, "usual")
-            shape = svg.text(0, y + 12, svg.cut(bar.label, 24), "row") + shape
+            shape = svg.text(0, y + 12, svg.cut(bar.label, 24), "row-label") + shape
             if bar.text:
                 shape += svg.text(100, y + 12, svg.cut(bar.text, 24), "amount", "end")
-            body.append(svg.mark(shape, bar.title, bar.href))
+            body.append(svg.mark(shape, bar.title, bar.href, bar.label))
         links = any(each.bar.href for each in self.placed)
         return svg.frame(self.name, self.height, "".join(body), links=links)
 

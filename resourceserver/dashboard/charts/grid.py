@@ -111,7 +111,8 @@ class Grid:
         if cell.is_other and each.level:
             style += " other"
             shape += f'<path class="through" d="M{each.column} {each.row}h.9"/>'
-        title = f"<title>{escape(svg.cut(cell.title, 60))}</title>" if cell.title else ""
+        name = cell.title or cell.href
+        title = f"<title>{escape(svg.cut(name, 60))}</title>" if name else ""
         if cell.href:
             return f'<a class="{style}" href="{escape(cell.href)}">{title}{shape}</a>'
         return f'<g class="{style}">{title}{shape}</g>'

@@ -139,7 +139,7 @@ class Line:
             shape = f'<circle class="outside" cx="{x}%" cy="{y}" r="4.5"/>'
         else:
             shape = f'<circle class="dot" cx="{x}%" cy="{y}" r="{3 if self.has_dots else 2}"/>'
-        return svg.mark(shape, spot.point.title, spot.point.href)
+        return svg.mark(shape, spot.point.title, spot.point.href, spot.point.label)
 
 
 def line(

@@ -140,7 +140,7 @@ class Ribbon:
             label = escape(svg.cut(row.label, 8))
             body = [f'<text class="axis" x="-6" y="{svg.number(y + thick / 2 + 4)}">{label}</text>']
         else:
-            body = [svg.text(0, row.y + 12, svg.cut(row.label, 24), "row")]
+            body = [svg.text(0, row.y + 12, svg.cut(row.label, 24), "row-label")]
             if row.text:
                 body.append(svg.text(100, row.y + 12, svg.cut(row.text, 24), "amount", "end"))
             body.append(svg.rect(0, y, 100, thick, "track"))
@@ -276,7 +276,7 @@ def _place(stretches: Iterable[Stretch], zero: datetime, whole: timedelta) -> tu
         end = percent * (each.end - zero).total_seconds()
         if start < 100 and (end > 0 or start == end == 0):
             x = start if start > 0 else 0.0
-            width = (end if end < 100 else 100.0) - x
+            width = end - x
             placed.append(Placed(each, x, min(max(LEAST, width), 100 - x)))
     return tuple(placed)
 

@@ -112,10 +112,10 @@ def upright(x: float, y: float, height: float, style: str) -> str:
     )
 
 
-def mark(shape: str, title: str = "", href: str = "") -> str:
-    """Return a shape with a title, as a link if it has an address."""
+def mark(shape: str, title: str = "", href: str = "", label: str = "") -> str:
+    """Return a shape with a title, as a link if it has an address. Each link has a name."""
     if href:
-        return f'<a href="{escape(href)}">{_titled(title)}{shape}</a>'
+        return f'<a href="{escape(href)}">{_titled(title or label or href)}{shape}</a>'
     return f"<g>{_titled(title)}{shape}</g>" if title else shape
 
 
