@@ -15,6 +15,7 @@ from resourceserver.endpoints import (
     health,
     hours,
     location,
+    meetings,
     music,
     normal,
     profile,
@@ -38,5 +39,6 @@ ENDPOINTS: Final[list[Endpoint]] = [
     *music.ENDPOINTS,
     *location.ENDPOINTS,
     *content.ENDPOINTS,
+    *meetings.ENDPOINTS,
     *profile.ENDPOINTS,
 ]

@@ -5,6 +5,7 @@ another. So this module generates valid values, and avoids invalid combinations 
 """
 
 import base64
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -22,6 +23,7 @@ from resourceserver.api.parameters import (
     parse_zone,
 )
 
+_CLOCK: Final = re.compile("[0-9]{2}:[0-9]{2}")
 _NOW: Final = datetime.now(UTC).replace(tzinfo=None, microsecond=0)
 MOMENTS: Final = st.datetimes(_NOW - timedelta(days=30), _NOW - timedelta(days=2))
 """Times with data in the account; and before yesterday, because a range without an end ends then."""
@@ -41,7 +43,9 @@ schemathesis.openapi.format("cursor", st.builds(_cursor, MOMENTS, st.uuids()))
 
 @schemathesis.hook
 def before_call(context: Any, case: Any, kwargs: Any) -> None:
-    """Put a reversed range into order, and move the start of one that is too long."""
+    """Put a reversed range into order, move the start of one that is too long, and lengthen a working time
+    that ends before it begins.
+    """
     query = case.query or {}
     for parse in (parse_instant, parse_day):
         try:
@@ -52,6 +56,12 @@ def before_call(context: Any, case: Any, kwargs: Any) -> None:
             query["from"], query["to"] = query["to"], query["from"]
         if abs(length) >= timedelta(days=MOST_DAYS):
             query["from"] = query["to"]
+    work = query.get("work_from", "09:00"), query.get("work_to", "17:00")
+    if (
+        all(isinstance(each, str) and _CLOCK.fullmatch(each) for each in work)
+        and work[0] >= work[1]
+    ):
+        query |= {"work_from": "00:00", "work_to": "24:00"}
 
 
 @schemathesis.hook
