@@ -1,14 +1,15 @@
-"""Time by hour: of one day, and of each weekday on average.
+"""Time by hour: of one day, of each hour of some days, and of each weekday on average.
 
 Instants with the same date, hour and offset from UTC on the local clock make an hour. So a day has 24 of them
 except when clocks change: then one is missing, doubled or short.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from resourceserver import timeline
 from resourceserver.api.bodies import (
@@ -22,14 +23,16 @@ from resourceserver.api.bodies import (
     Timestamp,
 )
 from resourceserver.api.endpoint import Answers, Endpoint, Further
-from resourceserver.api.parameters import Day, Params, Zone, between
+from resourceserver.api.parameters import Day, DayRange, Params, Zone, between
 from resourceserver.timeline import metrics
 from shared import pipeline, queries
 from shared.pipeline import Step
 
 _HERE: Final = Path(__file__).parent
 _TIMELINE: Final = Path(timeline.__file__).parent
-SQL: Final = queries.load(_TIMELINE / "timeline.sql", _HERE / "hours.sql")
+SQL: Final = queries.load(
+    _TIMELINE / "timeline.sql", _TIMELINE / "reported.sql", _HERE / "hours.sql"
+)
 
 _TIME: Final = "time_of_hours"
 _CODING: Final = "measured_coding"
@@ -38,6 +41,21 @@ _OF_HOURS: Final = {
     _CODING: metrics.STATEMENTS[_CODING],
 }
 """What is read of the hours of a day."""
+
+_METRICS: Final = {
+    "tracked_ms": "total_ms",
+    "productive_ms": "productive_ms",
+    "neutral_ms": "neutral_ms",
+    "distracted_ms": "distracted_ms",
+    "coding_ms": "coding_ms",
+}
+"""What an hour calls the metrics of its time."""
+_OF_METRICS: Final = {
+    name: metrics.STATEMENTS[name] for name in metrics.by_statement(list(_METRICS))
+}
+MOST_DAYS: Final = 62
+"""The most days whose hours one answer lists: two months."""
+BEST_HOURS: Final = 5
 
 HourOfDay = Annotated[int, Field(ge=0, le=23)]
 Weekday = Annotated[int, Field(ge=1, le=7)]
@@ -58,6 +76,29 @@ class Weeks(Params):
         default=6, ge=1, le=52, description="The number of weeks, of which the last ends yesterday."
     )
     tz: Zone = Field(default="UTC", description="IANA time zone of days and hours.")
+
+
+class DaysOfHours(DayRange):
+    """A range of calendar days whose hours are listed."""
+
+    to: Day = Field(
+        description=f"Last calendar day, included; a range has at most {MOST_DAYS} days.",
+        examples=["2025-10-26"],
+    )
+
+    @model_validator(mode="after")
+    def _is_short(self) -> Self:
+        if (self.to - self.from_).days >= MOST_DAYS:
+            raise PydanticCustomError(
+                "length",
+                "must be less than {most} days after from",
+                {"parameter": "to", "most": MOST_DAYS},
+            )
+        return self
+
+    def values(self) -> dict[str, Any]:
+        """Return the values for a statement that looks for reported days."""
+        return super().values() | {"is_counted": True}
 
 
 class CategoryOfHour(Body):
@@ -102,6 +143,55 @@ class HourlyBody(Body):
     """From the day's first instant to its last."""
     data: list[Hour]
     totals: HourlyTotals
+
+
+class HourOfDays(Body):
+    """One hour of one of the days; productive, neutral and distracted time add up to its total."""
+
+    date: CalendarDay
+    hour: HourOfDay
+    """The hour on the local clock."""
+    utc_offset: Annotated[str, Field(pattern=r"^[+-]\d\d:\d\d(:\d\d)?$")]
+    """Distinguishes two hours of the same name."""
+    starts_at: Timestamp
+    ends_at: Timestamp
+    total_ms: Milliseconds
+    productive_ms: Milliseconds
+    neutral_ms: Milliseconds
+    distracted_ms: Milliseconds
+    coding_ms: Milliseconds
+    """Time in coding sessions, which the total does not include."""
+
+
+class ReportedDay(Body):
+    """One of the days."""
+
+    date: CalendarDay
+    reported: bool
+    """Whether any tracker reported anything on this day; if not, its hours are unknown and not empty."""
+
+
+class HoursTotals(Body):
+    """Sums over all hours."""
+
+    tracked_ms: Milliseconds
+    productive_ms: Milliseconds
+    neutral_ms: Milliseconds
+    distracted_ms: Milliseconds
+    coding_ms: Milliseconds
+
+
+class HoursBody(Body):
+    """All hours of some days, in order."""
+
+    range: DayRangeEcho
+    tz: str
+    data: list[HourOfDays]
+    days: list[ReportedDay]
+    """The days, in order."""
+    best_hours: list[HourOfDays]
+    """The five hours with most productive time, the most first, of equal ones the earliest; none without."""
+    totals: HoursTotals
 
 
 class HourPattern(Body):
@@ -175,16 +265,48 @@ def _finish_weeks(answers: Answers) -> dict[str, Any]:
     }
 
 
+def _slots(hours: Sequence[Mapping[str, Any]], dates: Sequence[str]) -> metrics.Slots:
+    return {
+        "dates": dates,
+        "starts": [hour["starts_at"] for hour in hours],
+        "ends": [hour["ends_at"] for hour in hours],
+    }
+
+
+def _steps_of_days(_: Mapping[str, Any], answers: Answers) -> dict[str, Step]:
+    """Return the statements that read the time of the hours; none for a day that the zone skipped."""
+    hours = answers["query"]["data"]
+    slots = _slots(hours, [hour["date"] for hour in hours])
+    return {
+        name: (_OF_METRICS[name], metrics.values(names, slots))
+        for name, names in metrics.by_statement(list(_METRICS)).items()
+        if hours
+    }
+
+
+def _finish_days(answers: Answers) -> dict[str, Any]:
+    """Return the body: hours with their time, and the best of them."""
+    body: dict[str, Any] = answers["query"]
+    for statement in _OF_METRICS.keys() & answers.keys():
+        for metric, values in answers[statement]["days"].items():
+            for hour, value in zip(body["data"], values, strict=True):
+                hour[_METRICS[metric]] = value or 0
+    productive = [hour for hour in body["data"] if hour["productive_ms"] > 0]
+    best = sorted(productive, key=lambda hour: (-hour["productive_ms"], hour["starts_at"]))
+    return body | {
+        "best_hours": best[:BEST_HOURS],
+        "totals": {
+            metric: sum(hour[name] for hour in body["data"]) for metric, name in _METRICS.items()
+        },
+    }
+
+
 def _steps(_: Mapping[str, Any], answers: Answers) -> dict[str, Step]:
     """Return what reads the time of the hours. A day that the zone skipped has none."""
     hours = answers["query"]["data"]
     if not hours:
         return {}
-    slots = {
-        "dates": [answers["query"]["date"]] * len(hours),
-        "starts": [hour["starts_at"] for hour in hours],
-        "ends": [hour["ends_at"] for hour in hours],
-    }
+    slots = _slots(hours, [answers["query"]["date"]] * len(hours))
     return {
         _TIME: (_OF_HOURS[_TIME], slots),
         _CODING: (_OF_HOURS[_CODING], metrics.values(["coding_ms"], slots)),
@@ -212,6 +334,16 @@ ENDPOINTS: Final = [
         body=HourlyBody,
         query=SQL["hourly"],
         further=Further(_OF_HOURS, _steps, _finish),
+    ),
+    Endpoint(
+        name="hours",
+        path="/api/v1/analytics/hours",
+        scope="read:activity",
+        summary="Every hour of some days, and the most productive ones.",
+        params=DaysOfHours,
+        body=HoursBody,
+        query=SQL["hours"],
+        further=Further(_OF_METRICS, _steps_of_days, _finish_days),
     ),
     Endpoint(
         name="hourly_patterns",

@@ -66,6 +66,39 @@ select json_agg(row) as hours,
   from row
 --include end_of_answer
 
+-- name: hours
+-- The hours of some local days, in order, and which of these days were reported. The statements of metrics then read the
+-- time spent in the hours.
+--include answer
+with slot as (
+    select n as position,
+           date,
+           starts_at,
+           ends_at
+      from svc.days(%(from)s::date, %(to)s::date, %(tz)s)
+),
+--include reported_days
+row as (
+    select date,
+           hour,
+           utc_offset,
+           svc.instant(starts_at) as starts_at,
+           svc.instant(ends_at) as ends_at
+      from svc.hours(%(from)s::date, %(to)s::date, %(tz)s)
+)
+select json_build_object('from', %(from)s::date, 'to', %(to)s::date) as range,
+       %(given_tz)s::text as tz,
+       (select coalesce(json_agg(row order by starts_at), '[]') from row) as data,
+       (
+           select json_agg(
+                      json_build_object('date', slot.date, 'reported', reported.date is not null)
+                      order by slot.position
+                  )
+             from slot
+             left join reported using (date)
+       ) as days
+--include end_of_answer
+
 -- name: hourly_patterns
 -- Whole weeks that end yesterday, the edges of their hours as seconds since 1970, and the first tracked day. Some people
 -- track only an editor, so a day with coding time is a tracked day too. `time_of_weeks` then reads the averages.

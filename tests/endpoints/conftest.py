@@ -27,6 +27,7 @@ ABOUT_ROLLUPS = {
     "test_goals",
     "test_hourly",
     "test_hourly_patterns",
+    "test_hours",
     "test_normal",
     "test_sessions_by_app",
     "test_sessions_daily",
