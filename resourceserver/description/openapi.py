@@ -120,6 +120,11 @@ _DEFINITIONS: Final = {
     "focus_ms": "**Focus**: a streak begins with productive time. It is broken by a gap of more than"
     " 5 minutes, by 30 seconds of distracting time, or by more than 2 minutes of neutral time; productive"
     " time sets these counts to zero. It ends with its last productive time, and counts from 10 minutes on.",
+    "change_points": "**Change**: the known days are divided into segments of at least 14 so that the squared"
+    " distances from the mean of each segment, plus a penalty for each change, are as small as possible. The"
+    " usual difference of a weekday from the week around it is taken from each value first. The penalty is 3"
+    " times the variance of a day, which follows from the means of successive weeks, times the natural"
+    " logarithm of the number of days.",
     "via": "**Files** that the person brought are listed beside connections. Nothing is connected for them,"
     " so `connected` is false, `status` is `disconnected` and `connected_at` is null. Their records are kept"
     " all the same, and `last_sync_at` says when the last file was brought. **Trackers** are listed if the"

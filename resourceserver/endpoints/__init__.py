@@ -21,6 +21,7 @@ from resourceserver.endpoints import (
     profile,
     sessions,
     summaries,
+    trend,
 )
 
 ENDPOINTS: Final[list[Endpoint]] = [
@@ -33,6 +34,7 @@ ENDPOINTS: Final[list[Endpoint]] = [
     *devices.ENDPOINTS,
     *goals.ENDPOINTS,
     *correlation.ENDPOINTS,
+    *trend.ENDPOINTS,
     *summaries.ENDPOINTS,
     *code.ENDPOINTS,
     *health.ENDPOINTS,

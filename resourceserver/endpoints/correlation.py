@@ -3,7 +3,6 @@
 import re
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
-from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 from zoneinfo import ZoneInfo
@@ -18,7 +17,7 @@ from resourceserver.api.endpoint import Answers, Endpoint, Further
 from resourceserver.api.parameters import FIRST_DAY, MOST_DAYS, Day, Params, Zone, validated
 from resourceserver.timeline import correlation, metrics
 from resourceserver.timeline.correlation import Adjust, Method, Reason
-from resourceserver.timeline.metrics import METRICS, OF_HEALTH, Metric
+from resourceserver.timeline.metrics import METRICS, OF_HEALTH
 from shared import queries
 from shared.pipeline import Step
 
@@ -242,21 +241,11 @@ def described(given: dict[str, Any], values: list[float]) -> dict[str, Any]:
     return {
         "unit": known.unit or given["unit"],
         "days": len(values),
-        "average": _rounded(correlation.mean(values), known) if values else None,
+        "average": known.rounded(correlation.mean(values)) if values else None,
         "standard_deviation": (
-            _rounded(correlation.deviation(values), known) if len(values) > 1 else None
+            known.rounded(correlation.deviation(values)) if len(values) > 1 else None
         ),
     }
-
-
-def _rounded(value: float, known: Metric) -> float | int:
-    """Return ``value`` with the decimals of its metric, rounded half up."""
-    if abs(value) > 1e15:
-        # A value of this size has no decimals.
-        return value
-    step = Decimal(1).scaleb(-known.decimals)
-    rounded = Decimal(repr(value)).quantize(step, ROUND_HALF_UP)
-    return float(rounded) if known.decimals else int(rounded)
 
 
 _BANDS: Final = ((0.1, "negligible"), (0.3, "weak"), (0.5, "moderate"), (0.7, "strong"))

@@ -6,6 +6,7 @@ Each domain has one statement, which computes all of its metrics.
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -48,6 +49,25 @@ class Metric:
     """Whether a day without events has the value 0; if not, its value is unknown."""
     decimals: int = 0
     """The number of decimals of its mean."""
+    adds_up: bool = True
+    """Whether the values of days add up to that of a longer time. For a metric of devices this is stored with
+    it."""
+
+    def rounded(self, value: float) -> float | int:
+        """Return ``value`` with the metric's decimals, rounded half up."""
+        if abs(value) > 1e15:
+            # A value of this size has no decimals.
+            return value
+        step = Decimal(1).scaleb(-self.decimals)
+        rounded = Decimal(repr(value)).quantize(step, ROUND_HALF_UP)
+        return float(rounded) if self.decimals else int(rounded)
+
+
+def _of_nights(unit: str) -> Metric:
+    """Return a metric that is measured once for each night."""
+    return Metric(
+        "read:health", unit, "measured_health", is_counter=False, decimals=2, adds_up=False
+    )
 
 
 _TIME: Final = Metric("read:activity", "ms", "measured_app_time")
@@ -59,27 +79,25 @@ METRICS: Final[dict[str, Metric]] = {
     "neutral_ms": _TIME,
     "coding_ms": Metric("read:activity", "ms", "measured_coding"),
     "app_switches": Metric("read:activity", "count", "measured_switches", decimals=2),
-    "session_count": Metric("read:activity", "count", "measured_app_time", decimals=2),
+    "session_count": Metric(
+        "read:activity", "count", "measured_app_time", decimals=2, adds_up=False
+    ),
     "focus_ms": _FOCUS,
-    "longest_focus_ms": _FOCUS,
+    "longest_focus_ms": Metric("read:activity", "ms", "measured_focus", adds_up=False),
     "commits": Metric("read:code", "count", "measured_code", decimals=2),
     "pull_requests": Metric("read:code", "count", "measured_code", decimals=2),
     "reviews": Metric("read:code", "count", "measured_code", decimals=2),
     "lines_added": Metric("read:code", "count", "measured_code", decimals=2),
-    "recovery_score": Metric(
-        "read:health", "percent", "measured_health", is_counter=False, decimals=2
-    ),
-    "strain_score": Metric("read:health", "score", "measured_health", is_counter=False, decimals=2),
+    "recovery_score": _of_nights("percent"),
+    "strain_score": _of_nights("score"),
     "asleep_ms": Metric("read:health", "ms", "measured_health", is_counter=False),
     "deep_ms": Metric("read:health", "ms", "measured_health", is_counter=False),
     "rem_ms": Metric("read:health", "ms", "measured_health", is_counter=False),
-    "hrv_rmssd_ms": Metric("read:health", "ms", "measured_health", is_counter=False, decimals=2),
-    "resting_heart_rate_bpm": Metric(
-        "read:health", "bpm", "measured_health", is_counter=False, decimals=2
-    ),
+    "hrv_rmssd_ms": _of_nights("ms"),
+    "resting_heart_rate_bpm": _of_nights("bpm"),
     "listened_ms": Metric("read:music", "ms", "measured_music"),
     "play_count": Metric("read:music", "count", "measured_music", decimals=2),
-    "place_count": Metric("read:location", "count", "measured_places", decimals=2),
+    "place_count": Metric("read:location", "count", "measured_places", decimals=2, adds_up=False),
     "distance_m": Metric("read:location", "m", "measured_places", is_counter=False, decimals=2),
     "meeting_ms": Metric("read:content", "ms", "measured_content"),
     "watch_ms": Metric("read:content", "ms", "measured_content"),

@@ -40,9 +40,10 @@ SCOPES: Final = {
 """The tables that each read scope opens; a new table is a decision."""
 UNREAD: Final = {"svc.turn"}
 """Tables with a user that no scope opens: work of the service itself."""
-MIXED: Final = {"correlation", "integrations"}
-"""Endpoints that read tables of other scopes too: correlation needs the scope of each metric; integrations
-leaves trackers out for a token that may not read activity (tests/integrations/test_sources.py)."""
+MIXED: Final = {"correlation", "integrations", "trend"}
+"""Endpoints that read tables of other scopes too: correlation and trend need the scope of each metric;
+integrations leaves trackers out for a token that may not read activity
+(tests/integrations/test_sources.py)."""
 
 
 def test_every_table_of_user_data_belongs_to_one_read_scope(

@@ -1,0 +1,142 @@
+"""Change points: the days on which the level of a metric changed for two weeks or longer.
+
+The known days are divided into segments so that the squared distances from the mean of each segment, plus a
+penalty for each change, are as small as possible. This is the optimum that PELT finds (Killick, Fearnhead and
+Eckley, 2012), with the cost of a change in the mean. The search is that of FPOP (Maidstone, Hocking, Rigaill
+and Fearnhead, 2017), which stays fast where nothing changes, and where PELT compares all pairs of days.
+"""
+
+import math
+from collections.abc import Callable, Hashable, Sequence
+from itertools import accumulate, pairwise
+from typing import Final
+
+from resourceserver.timeline import medians
+
+LEAST: Final = 14
+"""The fewest known days between two changes."""
+PENALTY: Final = 3.0
+"""The price of a change, in units of the noise and of the logarithm of the number of days. 2 is Schwarz's
+criterion for independent days; people's days resemble each other for weeks."""
+_WEEK: Final = 7
+_NOISE: Final = 1e-12
+"""Differences below this part of the largest value are rounding errors."""
+
+
+def changes(values: Sequence[float], weekdays: Sequence[Hashable]) -> list[int]:
+    """Return the places of the first days of new levels, in order, given the known days in order.
+
+    The usual difference of a weekday from the week around it is no change, so it is taken from each value.
+    """
+    scale = max(map(abs, values), default=0.0)
+    if len(values) < 2 * LEAST or not scale:
+        return []
+    level = _without_weekdays([value / scale for value in values], weekdays)
+    found = noise(level)
+    if found < _NOISE**2:
+        return []
+    return divide(level, LEAST, PENALTY * found * math.log(len(level)))
+
+
+def _without_weekdays(values: Sequence[float], weekdays: Sequence[Hashable]) -> list[float]:
+    """Return values less the median difference of their weekday from the mean of the seven days around."""
+    sums = [0.0, *accumulate(values)]
+    differences: dict[Hashable, list[float]] = {weekday: [] for weekday in weekdays}
+    for n in range(_WEEK // 2, len(values) - _WEEK // 2):
+        around = (sums[n + _WEEK // 2 + 1] - sums[n - _WEEK // 2]) / _WEEK
+        differences[weekdays[n]].append(values[n] - around)
+    usual = {
+        weekday: medians.median(sorted(each)) if each else 0.0
+        for weekday, each in differences.items()
+    }
+    return [value - usual[weekday] for value, weekday in zip(values, weekdays, strict=True)]
+
+
+def noise(values: Sequence[float]) -> float:
+    """Return the variance of a day, from the differences between the means of successive weeks.
+
+    A change of level counts in one difference only (von Neumann, 1941). Means of weeks vary more if a day
+    resembles the day before; then a change must be larger too.
+    """
+    weeks = [
+        math.fsum(values[start : start + _WEEK]) / _WEEK
+        for start in range(0, len(values) - _WEEK + 1, _WEEK)
+    ]
+    differences = [(after - before) ** 2 for before, after in pairwise(weeks)]
+    return _WEEK * math.fsum(differences) / (2 * len(differences)) if differences else 0.0
+
+
+def divide(values: Sequence[float], least: int, penalty: float) -> list[int]:
+    """Return the places at which segments but the first begin, where the cost is smallest.
+
+    The cost is the sum of squared distances from the mean of each segment, plus ``penalty`` for each segment
+    but the first. A segment has at least ``least`` values. Values should be of the size of 1 around 0.
+    """
+    count = len(values)
+    if count < 2 * least:
+        return []
+    sums = [0.0, *accumulate(values)]
+    squares = [0.0, *accumulate(value * value for value in values)]
+    rounding = _NOISE * squares[-1]
+    best = [-penalty, *[math.inf] * count]
+    begins = [0] * (count + 1)
+
+    def cost(start: int, end: int) -> float:
+        total = sums[end] - sums[start]
+        return best[start] + squares[end] - squares[start] - total * total / (end - start)
+
+    def levels(old: int, new: int) -> tuple[float, float]:
+        mean = (sums[new] - sums[old]) / (new - old)
+        reach = math.sqrt(max(best[new] - cost(old, new) + rounding, 0.0) / (new - old))
+        return mean - reach, mean + reach
+
+    # Each level that the last segment may have, and where a segment of this level begins at best.
+    pieces = [(min(values), max(values), 0)]
+    for end in range(least, count + 1):
+        new = end - least
+        if new >= least:
+            pieces = _with(pieces, new, levels)
+        for start in dict.fromkeys(piece[2] for piece in pieces):
+            whole = cost(start, end) + penalty
+            if whole < best[end]:
+                best[end], begins[end] = whole, start
+    found = []
+    end = begins[count]
+    while end:
+        found.append(end)
+        end = begins[end]
+    return found[::-1]
+
+
+_Piece = tuple[float, float, int]
+
+
+def _with(
+    pieces: Sequence[_Piece], new: int, levels: Callable[[int, int], tuple[float, float]]
+) -> list[_Piece]:
+    """Return the pieces with those levels for which a segment better begins at ``new``.
+
+    Whatever follows costs the same for an older beginning and the new one. So the older one remains the
+    better one only for ``levels`` so near to the mean of the values between both that these cost less than
+    the new beginning does.
+    """
+    kept: list[_Piece] = []
+
+    def keep(low: float, high: float, start: int) -> None:
+        if kept and kept[-1][2] == start and kept[-1][1] == low:
+            kept[-1] = (kept[-1][0], high, start)
+        else:
+            kept.append((low, high, start))
+
+    for low, high, old in pieces:
+        left, right = levels(old, new)
+        left, right = max(low, left), min(high, right)
+        if left >= right:
+            keep(low, high, new)
+            continue
+        if low < left:
+            keep(low, left, new)
+        keep(left, right, old)
+        if right < high:
+            keep(right, high, new)
+    return kept

@@ -1,0 +1,263 @@
+"""GET /api/v1/analytics/trend."""
+
+import random
+import statistics
+from collections.abc import Mapping
+from datetime import date, timedelta
+from typing import Any, Final
+
+import psycopg
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from starlette.testclient import TestClient
+
+from resourceserver.timeline.metrics import METRICS
+from tests.conftest import Person
+from tests.endpoints.histories import add_coding, add_sessions
+from tests.endpoints.test_correlation import ALL, measure
+from tests.endpoints.timeline import CodingSession, Session
+
+Rows = psycopg.Connection[Any]
+
+PATH: Final = "/api/v1/analytics/trend"
+HOUR: Final = 3_600_000
+DAY: Final = 24 * HOUR
+MONDAY: Final = date(2025, 6, 16)
+"""The day from which sessions are counted."""
+
+
+def ask(api: TestClient, person: Person, metric: str, **params: Any) -> dict[str, Any]:
+    """Return the trend of a metric; ``start`` and ``end`` are the days."""
+    names = {"start": "from", "end": "to"}
+    answer = api.get(
+        PATH,
+        params={"metric": metric}
+        | {names.get(name, name): str(value) for name, value in params.items()},
+        headers=person.headers(*ALL),
+    )
+    assert answer.status_code == 200, answer.text
+    body: dict[str, Any] = answer.json()
+    return body
+
+
+def track(owner: Rows, person: Person, hours: Mapping[int, float]) -> None:
+    """Write one app session for each day after the Monday: how many hours it lasts from 1:00 UTC on."""
+    add_sessions(
+        owner,
+        person,
+        [
+            Session(
+                f"day {day}",
+                "laptop",
+                "Code",
+                day * DAY + HOUR,
+                day * DAY + HOUR + round(long * HOUR),
+                category="Development",
+            )
+            for day, long in hours.items()
+        ],
+    )
+
+
+def test_days_weeks_and_months_by_hand(
+    api: TestClient, owner: Rows, alice: Person, bob: Person
+) -> None:
+    # A day with a coding session alone was reported: nothing was tracked on it. The day after it is unknown.
+    track(owner, alice, {0: 4, 1: 1, 13: 6, 14: 2})
+    add_coding(
+        owner,
+        alice,
+        [CodingSession("a", "laptop", "svc", "Python", None, 2 * DAY, 2 * DAY + HOUR)],
+    )
+    track(owner, bob, {0: 9, 3: 9})
+
+    days = ask(api, alice, "tracked_ms", start="2025-06-16", end="2025-06-19")
+    weeks = ask(api, alice, "tracked_ms", start="2025-06-17", end="2025-07-02", by="week")
+    months = ask(api, alice, "tracked_ms", start="2025-06-17", end="2025-07-02", by="month")
+
+    assert days == {
+        "range": {"from": "2025-06-16", "to": "2025-06-19"},
+        "tz": "UTC",
+        "metric": "tracked_ms",
+        "unit": "ms",
+        "by": "day",
+        "definition": {
+            "median_days": 28,
+            "fewest_days": 7,
+            "min_segment_days": 14,
+            "penalty": 3.0,
+        },
+        "data": [
+            row("2025-06-16", "2025-06-16", 4 * HOUR, 4 * HOUR, 1),
+            row("2025-06-17", "2025-06-17", 1 * HOUR, 1 * HOUR, 1),
+            row("2025-06-18", "2025-06-18", 0, 0, 1),
+            row("2025-06-19", "2025-06-19", None, None, 0),
+        ],
+        "totals": {
+            "days": 4,
+            "known_days": 3,
+            "mean": 5 * HOUR // 3,
+            "median": 1 * HOUR,
+            "minimum": 0,
+            "maximum": 4 * HOUR,
+            "total": 5 * HOUR,
+        },
+        "change_points": [],
+    }
+    assert weeks["data"] == [
+        row("2025-06-17", "2025-06-22", HOUR // 2, HOUR, 2),
+        row("2025-06-23", "2025-06-29", 6 * HOUR, 6 * HOUR, 1),
+        row("2025-06-30", "2025-07-02", 2 * HOUR, 2 * HOUR, 1),
+    ]
+    assert months["data"] == [
+        row("2025-06-17", "2025-06-30", 9 * HOUR // 4, 9 * HOUR, 4),
+        row("2025-07-01", "2025-07-02", None, None, 0),
+    ]
+    assert weeks["totals"] == months["totals"]
+
+
+def row(first: str, last: str, value: int | None, total: int | None, days: int) -> dict[str, Any]:
+    return {
+        "from": first,
+        "to": last,
+        "value": value,
+        "total": total,
+        "days": days,
+        "median": None,
+    }
+
+
+def test_a_median_is_of_the_known_days_among_28(
+    api: TestClient, owner: Rows, alice: Person
+) -> None:
+    # 27 days before the Monday, and one before these, which no median of the range contains.
+    track(owner, alice, {-28: 20, -27: 1, -20: 2, -10: 3, -3: 4, -2: 5, -1: 6, 0: 9})
+
+    body = ask(api, alice, "tracked_ms", start="2025-06-16", end="2025-06-18")
+
+    # Seven days of 28; one of 1 h is gone on the day after, and six are too few.
+    assert [each["median"] for each in body["data"]] == [4 * HOUR, None, None]
+
+
+def test_days_begin_in_the_zone(api: TestClient, owner: Rows, alice: Person) -> None:
+    # From 01:00 UTC on it is still the day before in New York, until 04:00 UTC.
+    track(owner, alice, {0: 5})
+
+    body = ask(
+        api, alice, "tracked_ms", start="2025-06-15", end="2025-06-16", tz="America/New_York"
+    )
+
+    assert [each["value"] for each in body["data"]] == [3 * HOUR, 2 * HOUR]
+
+
+def test_a_change_has_its_day_and_both_levels(api: TestClient, owner: Rows, alice: Person) -> None:
+    drawn = random.Random(3)  # noqa: S311 -- values for a test
+    hours = {
+        # Every tenth day nobody reported.
+        day: (5 if day < 40 else 8) + drawn.choice([-0.5, 0, 0.5])
+        for day in range(90)
+        if day % 10 != 7
+    }
+    track(owner, alice, hours)
+
+    body = ask(api, alice, "tracked_ms", start="2025-06-10", end="2025-09-20", by="month")
+
+    (change,) = body["change_points"]
+    assert change["date"] == str(MONDAY + timedelta(days=40))
+    for level, first, last in (("before", 0, 39), ("after", 40, 89)):
+        values = [round(hours[day] * HOUR) for day in range(first, last + 1) if day in hours]
+        assert change[level] == {
+            "from": str(MONDAY + timedelta(days=first)),
+            "to": str(MONDAY + timedelta(days=last)),
+            "days": len(values),
+            "mean": int(statistics.fmean(values) + 0.5),
+            "median": statistics.median(values),
+        }
+
+
+def test_a_metric_of_a_device_has_its_own_unit_and_decimals(
+    api: TestClient, owner: Rows, alice: Person
+) -> None:
+    measure(owner, alice, "mood", [1, 2, 2.005])
+
+    body = ask(api, alice, "health:mood", start="2025-06-01", end="2025-06-04")
+    unknown = ask(api, alice, "health:nothing", start="2025-06-01", end="2025-06-01")
+
+    assert body["unit"] == "points"
+    assert [each["value"] for each in body["data"]] == [1, 2, 2.01, None]
+    # The mean of samples does not add up over days.
+    assert body["totals"]["total"] is None
+    assert body["totals"]["mean"] == 1.67
+    assert (unknown["unit"], unknown["data"][0]["value"]) == (None, None)
+
+
+@pytest.mark.parametrize("metric", [*METRICS, "health:steps"])
+def test_each_metric_of_an_empty_account_has_unknown_days(
+    api: TestClient, alice: Person, metric: str
+) -> None:
+    body = ask(api, alice, metric, start="2025-06-16", end="2025-06-17")
+
+    assert [each["value"] for each in body["data"]] == [None, None]
+    assert body["totals"]["known_days"] == 0
+
+
+def test_a_metric_needs_the_scope_of_its_domain(api: TestClient, alice: Person) -> None:
+    params = {"metric": "listened_ms", "from": "2025-06-16", "to": "2025-06-16"}
+
+    refused = api.get(PATH, params=params, headers=alice.headers("read:activity"))
+    read = api.get(PATH, params=params, headers=alice.headers("read:activity", "read:music"))
+
+    assert refused.status_code == 403
+    assert refused.json()["message"] == "read:music is required"
+    assert read.status_code == 200
+
+
+@given(
+    st.dictionaries(st.integers(-40, 40), st.integers(1, 20), max_size=30),
+    st.integers(-10, 10),
+    st.integers(0, 50),
+    st.sampled_from(["day", "week", "month"]),
+)
+def test_periods_are_those_of_the_days(
+    api: TestClient,
+    owner: Rows,
+    alice: Person,
+    hours: dict[int, int],
+    first: int,
+    length: int,
+    by: str,
+) -> None:
+    owner.execute("delete from activity.app_session")
+    track(owner, alice, hours)
+    start = MONDAY + timedelta(days=first)
+    end = start + timedelta(days=length)
+
+    body = ask(api, alice, "tracked_ms", start=start, end=end, by=by)
+
+    spent = {MONDAY + timedelta(days=n): long for n, long in hours.items()}
+    days = [start + timedelta(days=n) for n in range(length + 1)]
+    keys = {
+        "day": lambda day: day,
+        "week": lambda day: day - timedelta(days=day.weekday()),
+        "month": lambda day: day.replace(day=1),
+    }
+    periods: dict[date, list[date]] = {}
+    for day in days:
+        periods.setdefault(keys[by](day), []).append(day)
+    expected = []
+    for of_it in periods.values():
+        values = [spent[day] * HOUR for day in of_it if day in spent]
+        window = [of_it[-1] - timedelta(days=n) for n in range(28)]
+        known = [spent[day] * HOUR for day in window if day in spent]
+        expected.append(
+            {
+                "from": str(of_it[0]),
+                "to": str(of_it[-1]),
+                "value": int(sum(values) / len(values) + 0.5) if values else None,
+                "total": sum(values) if values else None,
+                "days": len(values),
+                "median": int(statistics.median(known)) if len(known) >= 7 else None,
+            }
+        )
+    assert body["data"] == expected
