@@ -125,6 +125,11 @@ _DEFINITIONS: Final = {
     " usual difference of a weekday from the week around it is taken from each value first. The penalty is 3"
     " times the variance of a day, which follows from the means of successive weeks, times the natural"
     " logarithm of the number of days.",
+    "agreeing_ms": "**Sleep Regularity Index** (Phillips and others, 2017): how much of the time a person is"
+    " asleep, or awake, as 24 hours before; 200 times the share, less 100. A night's times are on the clock"
+    " of its place. A person is asleep from the beginning to the end of main sleeps and naps, and otherwise"
+    " awake; pairs with a day without a main sleep do not count.",
+    "lower_quartile": "**Quartiles** are interpolated between the two values beside them.",
     "via": "**Files** that the person brought are listed beside connections. Nothing is connected for them,"
     " so `connected` is false, `status` is `disconnected` and `connected_at` is null. Their records are kept"
     " all the same, and `last_sync_at` says when the last file was brought. **Trackers** are listed if the"

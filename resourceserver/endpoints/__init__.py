@@ -20,6 +20,7 @@ from resourceserver.endpoints import (
     normal,
     profile,
     sessions,
+    sleep,
     summaries,
     trend,
 )
@@ -38,6 +39,7 @@ ENDPOINTS: Final[list[Endpoint]] = [
     *summaries.ENDPOINTS,
     *code.ENDPOINTS,
     *health.ENDPOINTS,
+    *sleep.ENDPOINTS,
     *music.ENDPOINTS,
     *location.ENDPOINTS,
     *content.ENDPOINTS,

@@ -233,8 +233,10 @@ amount as (
 -- `recovery_day`: for each date of `requested_date` (first, last) on which a sleep ended, by the local time of that
 -- sleep: the main sleep, the recovery after it, the strain of the day that began with it, and naps.
 -- If several providers have data for the day, the one with the smallest priority is used. A day with only naps has no
--- main sleep. If one provider has two main sleeps for a day, the longer one counts.
+-- main sleep. If one provider has two main sleeps for a day, the longer one counts. `ended_sleep`: all sleeps near
+-- these dates, and the dates on which they ended.
 -- needs: requested_date (first, last)
+-- gives: ended_sleep (date, is_nap, provider, sleep_id)
 -- gives: recovery_day (cycle, date, nap_count, nap_ms, provider, recovery, sleep, utc_offset)
 ended_sleep as (
     select sleep.sleep_id,
