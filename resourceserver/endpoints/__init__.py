@@ -6,6 +6,7 @@ from resourceserver.api.endpoint import Endpoint
 from resourceserver.endpoints import (
     activity,
     attention,
+    baseline,
     code,
     coding,
     content,
@@ -40,6 +41,7 @@ ENDPOINTS: Final[list[Endpoint]] = [
     *code.ENDPOINTS,
     *health.ENDPOINTS,
     *sleep.ENDPOINTS,
+    *baseline.ENDPOINTS,
     *music.ENDPOINTS,
     *location.ENDPOINTS,
     *content.ENDPOINTS,
