@@ -31,6 +31,7 @@ ABOUT_ROLLUPS = {
     "test_normal",
     "test_sessions_by_app",
     "test_sessions_daily",
+    "test_trend",
 }
 """The modules whose answers come from rollups if there are any."""
 
