@@ -22,6 +22,7 @@ from authserver.pages import (
     confirm,
     connected_apps,
     deletion,
+    devices,
     download,
     grant_revocation,
     home,
@@ -125,6 +126,7 @@ def page_routes(this: Server) -> list[Route]:
         *account_routes(this),
         *bring_routes(this),
         *category_routes(this),
+        *device_routes(this),
         *provider_routes(this),
         *grant_routes(this),
         Route("/oauth/authorize", partial(authorize.show, this), name="authorize"),
@@ -236,6 +238,20 @@ def category_routes(this: Server) -> list[Route]:
             partial(categories.score, this),
             methods=["POST"],
             name="score_category",
+        ),
+    ]
+
+
+def device_routes(this: Server) -> list[Route]:
+    """Return the routes of devices."""
+    path = devices.PATH
+    return [
+        Route(path, partial(devices.show, this), name="show_devices"),
+        Route(
+            f"{path}/name", partial(devices.rename, this), methods=["POST"], name="rename_device"
+        ),
+        Route(
+            f"{path}/retire", partial(devices.retire, this), methods=["POST"], name="retire_device"
         ),
     ]
 

@@ -41,7 +41,7 @@ grant execute
                 svc.uploads,
                 svc.cancel_upload
     to svc_authserver;
--- Each of these functions checks the sign-in of its person (categories.sql).
+-- Each of these functions checks the sign-in of its person (categories.sql, goals.sql, devices.sql).
 grant execute
     on function svc.category_rules,
                 svc.category_scores,
@@ -53,6 +53,11 @@ grant execute
                 svc.remove_category_rule,
                 svc.move_category_rule,
                 svc.score_category
+    to svc_authserver;
+grant execute
+    on function svc.devices,
+                svc.rename_device,
+                svc.retire_device
     to svc_authserver;
 -- The same for the imports of a person; to undo one requires a fresh sign-in (import_list.sql, undo.sql).
 grant execute on function svc.imports, svc.request_undo to svc_authserver;

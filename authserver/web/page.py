@@ -58,6 +58,11 @@ SECTIONS: Final = (
         "Which applications and sites count as what, and how productive that is.",
     ),
     Section(
+        "/settings/devices",
+        "Devices",
+        "The machines that send your activity: what you call them, and which you no longer use.",
+    ),
+    Section(
         "/settings/account",
         "Account",
         "Your name and time zone, how you sign in and where, what happened, and your data.",

@@ -8,7 +8,7 @@ from pydantic import Field
 from resourceserver import timeline
 from resourceserver.api.bodies import Body, Count, Listing, Timestamp
 from resourceserver.api.endpoint import Endpoint
-from resourceserver.api.parameters import Listed, at_most
+from resourceserver.api.parameters import Flag, Listed, at_most
 from shared import queries
 
 _HERE: Final = Path(__file__).parent
@@ -22,6 +22,9 @@ class DevicePage(Listed):
     limit: Annotated[int, at_most(1000)] = Field(
         default=100, ge=0, description="Most rows of the answer; more than 1000 are 1000."
     )
+    include_retired: Flag = Field(
+        default=False, description="Whether retired devices are listed too."
+    )
 
 
 class Tracker(Body):
@@ -29,7 +32,9 @@ class Tracker(Body):
 
     id: str
     name: str
-    """The name of the device."""
+    """The name of the device, as its trackers send it."""
+    display_name: str | None
+    """What the person calls it; null if they have given it no other name."""
     platform: str | None
     source: str | None
     """The tracker that sent last; null if it did not send its name."""
@@ -45,6 +50,8 @@ class Tracker(Body):
     """The number of its events, each counted once."""
     status: Literal["active", "stale"]
     """Active if the device has sent something within 24 hours."""
+    retired_at: Timestamp | None
+    """When the person retired it; null if they did not, or if it has sent something since."""
 
 
 class DevicesBody(Listing):

@@ -1,5 +1,6 @@
 -- name: devices
--- The caller's devices, the newest first: a device keeps its place while pages are read, whatever it sends.
+-- The caller's devices, the newest first: a device keeps its place while pages are read, whatever it sends. Retired ones
+-- are left out unless they are requested; one that has sent something since it was retired is in use again.
 --include answer
 with
 --include device_sums
@@ -10,11 +11,23 @@ list_row as (
       from (
                select device_id,
                       name,
+                      display_name,
                       platform,
+                      retired_at,
                       first_seen_at,
                       date_trunc('milliseconds', first_seen_at) as at
                  from activity.device
                 where user_id = %(user_id)s
+                  and (
+                          %(include_retired)s::boolean
+                          or retired_at is null
+                          or exists (
+                                 select
+                                   from device_sum
+                                  where device_sum.device_id = device.device_id
+                                    and device_sum.last_sync_at > device.retired_at
+                             )
+                      )
                   and (date_trunc('milliseconds', first_seen_at), device_id)
                       < (%(cursor_at)s::timestamptz, %(cursor_id)s::uuid)
                 order by at desc,

@@ -17,10 +17,11 @@ device_sum as materialized (
 ),
 
 -- fragment: tracker
--- A `device`, and its number of events.
+-- A `device`, and its number of events. One that has sent something since it was retired is in use again.
 -- needs: device_sum (event_count, last_event_at, last_sync_at, source, streams)
 select device.device_id as id,
        device.name,
+       device.display_name,
        device.platform,
        device_sum.source,
        coalesce(device_sum.streams, '{}') as streams,
@@ -31,7 +32,10 @@ select device.device_id as id,
        case
            when device_sum.last_sync_at > now() - interval '24 hours' then 'active'
            else 'stale'
-       end as status
+       end as status,
+       case
+           when (device_sum.last_sync_at > device.retired_at) is not true then svc.instant(device.retired_at)
+       end as retired_at
 
 -- fragment: summary
 -- A stored `summary`. One that has a row in `pending` may be out of date.

@@ -56,21 +56,25 @@ def test_a_device_has_the_kinds_and_times_of_its_events(api: TestClient, alice: 
         assert len(device.pop("id")) == 36
     assert phone == {
         "name": "phone",
+        "display_name": None,
         "platform": None,
         "source": "phone/2",
         "streams": ["app_sessions"],
         "last_event_at": "2025-06-16T12:10:00.000Z",
         "event_count": 1,
         "status": "active",
+        "retired_at": None,
     }
     assert laptop == {
         "name": "laptop",
+        "display_name": None,
         "platform": "linux",
         "source": "svc-bridge/0.3",
         "streams": ["app_sessions", "coding_sessions"],
         "last_event_at": "2025-06-16T11:30:00.000Z",
         "event_count": 3,
         "status": "active",
+        "retired_at": None,
     }
 
 
@@ -127,6 +131,7 @@ def test_a_device_without_any_event_is_listed_as_stale(
     assert device | {"id": ""} == {
         "id": "",
         "name": "new",
+        "display_name": None,
         "platform": None,
         "source": None,
         "streams": [],
@@ -135,6 +140,7 @@ def test_a_device_without_any_event_is_listed_as_stale(
         "last_event_at": None,
         "event_count": 0,
         "status": "stale",
+        "retired_at": None,
     }
 
 

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from resourceserver.api.bodies import Body, CalendarDay, Count, Timestamp
-from resourceserver.api.parameters import Listed
 from resourceserver.endpoints import devices, profile
 from resourceserver.endpoints.devices import Tracker
 from resourceserver.endpoints.profile import Integration
@@ -24,7 +23,7 @@ class Status(InZone):
     def values(self) -> dict[str, object]:
         """Return the values with all scopes that allow reading, and the first page of devices."""
         readable = [scope for scope in SCOPES if scope.startswith("read:")]
-        page = Listed().values() | {"limit": MOST_DEVICES}
+        page = devices.DevicePage(limit=MOST_DEVICES).values()
         return super().values() | {"readable": readable} | page
 
 
