@@ -55,7 +55,11 @@ grant execute
                 svc.score_category
     to svc_authserver;
 grant execute
-    on function svc.devices,
+    on function svc.goals,
+                svc.put_goal,
+                svc.switch_goal,
+                svc.remove_goal,
+                svc.devices,
                 svc.rename_device,
                 svc.retire_device
     to svc_authserver;
