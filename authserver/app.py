@@ -24,6 +24,7 @@ from authserver.pages import (
     deletion,
     devices,
     download,
+    goals,
     grant_revocation,
     home,
     join,
@@ -126,6 +127,7 @@ def page_routes(this: Server) -> list[Route]:
         *account_routes(this),
         *bring_routes(this),
         *category_routes(this),
+        *goal_routes(this),
         *device_routes(this),
         *provider_routes(this),
         *grant_routes(this),
@@ -238,6 +240,19 @@ def category_routes(this: Server) -> list[Route]:
             partial(categories.score, this),
             methods=["POST"],
             name="score_category",
+        ),
+    ]
+
+
+def goal_routes(this: Server) -> list[Route]:
+    """Return the routes of goals."""
+    path = goals.PATH
+    return [
+        Route(path, partial(goals.show, this), name="show_goals"),
+        Route(path, partial(goals.save, this), methods=["POST"], name="save_goal"),
+        Route(f"{path}/change", partial(goals.change, this), methods=["POST"], name="change_goal"),
+        Route(
+            f"{path}/restore", partial(goals.restore, this), methods=["POST"], name="restore_goal"
         ),
     ]
 

@@ -58,6 +58,11 @@ SECTIONS: Final = (
         "Which applications and sites count as what, and how productive that is.",
     ),
     Section(
+        "/settings/goals",
+        "Goals",
+        "What you want of your days, weeks and months, such as three hours of coding on weekdays.",
+    ),
+    Section(
         "/settings/devices",
         "Devices",
         "The machines that send your activity: what you call them, and which you no longer use.",
