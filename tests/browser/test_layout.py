@@ -15,6 +15,8 @@ SETTINGS = (
     "/settings/api-access",
     "/settings/apps",
     "/settings/categories",
+    "/settings/goals",
+    "/settings/devices",
     "/settings/account",
 )
 

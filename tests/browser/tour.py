@@ -84,6 +84,8 @@ class Tour:
             self._connected_apps,
             self._bring,
             self._categories,
+            self._goals,
+            self._devices,
             self._account,
             self._provider,
             self._signing_in,
@@ -281,6 +283,10 @@ class Tour:
         self._fill("With what", "(?=tide)")
         self._press("Add rule")
         yield "categories-refused"
+        self._open("/settings/categories?domain=tides.example&back=/day/2026-11-21")
+        yield "category"
+        self._click(self.page.get_by_role("button", name="Writing"))
+        yield "category-chosen"
 
     def _record(self) -> None:
         """Have had the person do something yesterday."""
@@ -308,6 +314,48 @@ class Tour:
                    ) as done (n, app, title, domain, minutes)
             """
         )
+
+    def _goals(self) -> Iterator[str]:
+        self._open("/settings/goals?back=/week/2026-W47")
+        yield "goals-empty"
+        self._fill("how much", "25")
+        self.page.get_by_label("counting", exact=True).select_option("only the category")
+        self.page.get_by_label("on", exact=True).select_option("the days that I choose")
+        self._press("Add goal")
+        yield "goals-refused"
+        self._fill("how much", "3")
+        self.page.get_by_label("counting", exact=True).select_option("all of it")
+        self.page.get_by_label("Tuesday").check()
+        self.page.get_by_label("Saturday").check()
+        self._press("Add goal")
+        yield "goals-added"
+        self._fill("how much", "1.5")
+        self.page.get_by_label("I want", exact=True).select_option("At most")
+        self.page.get_by_label("of", exact=True).select_option("distracting time")
+        self._fill("Title", "Read more, scroll less")
+        self._press("Add goal")
+        self._click(self.page.get_by_role("button", name="Pause").first)
+        yield "goals-paused"
+        self._click(self.page.get_by_role("link", name="Change").last)
+        yield "goals-change"
+        self._open("/settings/goals")
+        self._click(self.page.get_by_role("button", name="Remove").first)
+        yield "goals-removed"
+
+    def _devices(self) -> Iterator[str]:
+        self._open("/settings/devices?back=/sources")
+        yield "devices"
+        self._click(self.page.get_by_role("link", name="Change").first)
+        yield "device"
+        self._fill("Your name for it", "\u202elaptop")
+        self._press("Save name")
+        yield "device-refused"
+        self._fill("Your name for it", "The laptop at work")
+        self._press("Save name")
+        self._press("Retire it")
+        yield "device-retired"
+        self._open("/settings/devices")
+        yield "devices-retired"
 
     def _account(self) -> Iterator[str]:
         self._open("/settings/account")
