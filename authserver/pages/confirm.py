@@ -14,7 +14,7 @@ from starlette.responses import Response
 from authserver import errors, events, forms
 from authserver.errors import TooManyRequests
 from authserver.forms import Form
-from authserver.pages import sign_in
+from authserver.pages import home, sign_in
 from authserver.people import accounts, passkeys, sessions
 from authserver.people.passkeys import ProofRefused
 from authserver.people.sessions import OldSignIn, StaleForm, Visit
@@ -108,9 +108,9 @@ async def _authenticate(server: Server, visit: Visit, form: Form, request: Reque
 
 
 def _path(form: Form) -> str:
-    """Return the next path of the form if it is in PATHS, otherwise the start page."""
+    """Return the next path of the form if it is in PATHS, otherwise the start of the settings."""
     given = form.get("next") or ""
-    return given if given in sign_in.PATHS else "/"
+    return given if given in sign_in.PATHS else home.PATH
 
 
 async def _render(

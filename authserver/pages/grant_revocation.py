@@ -44,7 +44,7 @@ class _Subject:
 
 async def show(server: Server, request: Request) -> Response:
     """Ask whether to end access. If it has ended already, go back to the list with a message."""
-    visit = await server.visit(request, "/")
+    visit = await server.visit(request, connected_apps.PATH)
     subject = await _subject(server, visit, forms.decode(request.scope["query_string"]))
     return _ask(server, visit, subject)
 
@@ -53,7 +53,7 @@ async def revoke(server: Server, request: Request) -> Response:
     """End the access and go back to the list."""
     form = await forms.read(request)
     form.check()
-    visit = await server.visit(request, "/")
+    visit = await server.visit(request, connected_apps.PATH)
     subject = await _subject(server, visit, form)
     try:
         server.signer.check_form(request, form, visit.browser)

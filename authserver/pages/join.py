@@ -110,4 +110,5 @@ def _page(
         status=400 if email_problem or password_problem or zone_problem else 200,
         subject=link.text,
         may_end_at_provider=True,
+        may_end_at_dashboard=True,
     )

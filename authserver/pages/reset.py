@@ -70,5 +70,5 @@ async def _render(
         "password_problem": password_problem,
         "min_characters": passwords.MIN_CHARACTERS,
     }
-    page = Page("reset.html", content, status, subject=link.text)
+    page = Page("reset.html", content, status, subject=link.text, may_end_at_dashboard=True)
     return server.pages.render(page, browser)

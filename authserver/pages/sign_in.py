@@ -19,7 +19,7 @@ from shared import tokens
 from shared.tokens import Token
 
 PATHS: Final = (
-    "/",
+    "/settings",
     *(section.path for section in pages.SECTIONS),
     "/settings/account/sign-in",
     "/settings/account/sessions",
@@ -48,7 +48,7 @@ OUT_OF_DATE: Final = "This page was out of date. Please try again."
 
 
 def next_path(text: str) -> str:
-    """Return the path to redirect to after sign-in: a pending request, a page of settings, or the start page.
+    """Return the path to redirect to after sign-in: a pending request, a page of settings, or the dashboard's.
 
     A request id, which has only letters and digits, becomes part of the path; and so does the query of a page
     that the dashboard links to.
@@ -134,6 +134,14 @@ async def _authenticate(server: Server, browser: Browser, form: Form, request: R
     if session is None:
         raise ProofRefused(_FAILED)
     return session
+
+
+async def show_sign_out(server: Server, request: Request) -> Response:
+    """Show the button that signs out, for links of other pages: a link alone signs nobody out."""
+    browser = await server.browser(request)
+    if browser.person is None:
+        return server.pages.redirect_browser(SIGNED_OUT, browser)
+    return server.pages.render(Page("sign_out.html", {}), browser)
 
 
 async def sign_out(server: Server, request: Request) -> Response:

@@ -88,6 +88,8 @@ class Page:
     """Whether submitting a form may redirect to a client: browsers check the policy for all redirects."""
     may_end_at_provider: bool = False
     """The same for the provider, if one is configured."""
+    may_end_at_dashboard: bool = False
+    """The same for the dashboard."""
     may_fetch_data: bool = False
     """Whether its scripts may send requests to the resource server."""
     may_upload: bool = False
@@ -120,6 +122,8 @@ class Pages:
         )
         may_leave = page.may_end_at_client or (page.may_end_at_provider and self.has_provider)
         policy = POLICY if may_leave else f"{POLICY}; form-action 'self'"
+        if page.may_end_at_dashboard and not may_leave:
+            policy += f" {self.data_url}"
         if page.may_upload:
             policy += f" {self.data_url}; connect-src 'self' {self.data_url}"
         elif page.may_fetch_data:

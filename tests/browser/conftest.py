@@ -1,5 +1,6 @@
 """A real Chromium in front of the real servers, each a process of its own."""
 
+import re
 import shutil
 import threading
 from collections.abc import Callable, Iterator
@@ -167,7 +168,7 @@ def page(
     """A page of a browser without cookies.
 
     Afterwards it checks that there were no errors, that all pages were on this machine, that all their
-    resources came from the issuer's origin, and that scripts requested nothing but exports and uploads.
+    resources came from the service's two origins, and that scripts requested nothing but exports and uploads.
     """
     is_own = "own_context" in request.fixturenames
     if is_own:
@@ -193,7 +194,8 @@ def page(
     usual = ("Failed to load resource", "Autofocus processing was blocked")
     assert [text for text in watch.errors if not text.startswith(usual)] == []
     assert {urlsplit(address).hostname for address in watch.opened} <= {"localhost", "127.0.0.1"}
-    assert {origin(address) for address in watch.loaded} <= {origin(service.auth_url)}
+    own_origins = {origin(service.auth_url), origin(service.base_url)}
+    assert {origin(address) for address in watch.loaded} <= own_origins
     fetched = (f"{service.base_url}/api/v1/export", f"{service.base_url}/api/v1/imports/")
     own = f"{service.auth_url}/settings/bring"
     assert [each for each in watch.fetched if not each.startswith((*fetched, own))] == []
@@ -219,6 +221,15 @@ def person(owner: psycopg.Connection[Any], password_hash: str) -> str:
     return "alice@example.org"
 
 
+def expect_signed_in(page: Page, service: Service, email: str) -> None:
+    """Expect that signing in has succeeded and has led to the dashboard; then open the settings."""
+    # The dashboard may send the browser on, to its request for authorization.
+    end = f"{re.escape(service.base_url)}/|{re.escape(service.auth_url)}/oauth/"
+    expect(page).to_have_url(re.compile(f"^({end})"))
+    page.goto(f"{service.auth_url}/settings")
+    expect(page.get_by_text(f"Signed in as {email}")).to_be_visible()
+
+
 OpenSignedIn = Callable[..., None]
 
 
@@ -234,7 +245,7 @@ def open_signed_in(service: Service, owner: psycopg.Connection[Any], person: str
     assert row is not None
     (user_id,) = row
 
-    def open_page(page: Page, path: str = "/") -> None:
+    def open_page(page: Page, path: str = "/settings") -> None:
         session = tokens.mint(tokens.SESSION, user_id)
         owner.execute(
             "insert into identity.session (user_id, session_hash) values (%s, %s)",

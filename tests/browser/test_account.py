@@ -51,7 +51,7 @@ def test_a_profile_is_filled_in_with_a_zone_of_the_list(
 def test_everything_is_reached_from_the_menu_by_links(
     page: Page, service: Service, open_signed_in: OpenSignedIn
 ) -> None:
-    open_signed_in(page, "/")
+    open_signed_in(page, "/settings")
     page.get_by_role("navigation").get_by_role("link", name="Account").click()
 
     for name, path in (
@@ -74,7 +74,7 @@ def test_another_browser_is_signed_out(
         user_agent="Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
     ) as context:
         other = context.new_page()
-        other.goto(service.auth_url)
+        other.goto(f"{service.auth_url}/settings")
         sign_in(other, person)
         expect(other.get_by_text(f"Signed in as {person}")).to_be_visible()
         open_signed_in(page, f"{PATH}/sessions")

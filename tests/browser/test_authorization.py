@@ -17,6 +17,7 @@ from tests.browser.conftest import (
     Application,
     OpenSignedIn,
     chromium_path,
+    expect_signed_in,
     with_and_without_scripts,
 )
 from tests.processes import Service
@@ -37,7 +38,7 @@ def test_a_new_user_joins_and_consents_to_an_application(
     page.get_by_label("E-mail address").fill("alice@example.org")
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_role("button", name="Create account").click()
-    expect(page.get_by_role("heading", level=1)).to_have_text("Your data, under your control")
+    expect_signed_in(page, service, "alice@example.org")
 
     page.goto(application.authorize_url())
     expect(page.get_by_text("Weekly Report")).to_be_visible()
@@ -237,6 +238,7 @@ def late(owner: psycopg.Connection[Any]) -> None:
 
 def test_a_late_decision_shows_which_application_to_return_to(
     page: Page,
+    service: Service,
     application: Application,
     person: str,
     owner: psycopg.Connection[Any],
@@ -251,7 +253,7 @@ def test_a_late_decision_shows_which_application_to_return_to(
     host = application.redirect_uri.removeprefix("http://").removesuffix("/callback")
     expect(page.get_by_text(f"Go back to Weekly Report ({host})")).to_be_visible()
     page.get_by_role("link", name="Go to the start page").click()
-    expect(page.get_by_text(f"Signed in as {person}")).to_be_visible()
+    expect_signed_in(page, service, person)
     assert application.answers == []
 
 

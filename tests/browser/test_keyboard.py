@@ -34,7 +34,7 @@ def test_an_application_is_revoked(
     page.get_by_role("button", name="Allow").click()
     expect(page).to_have_title("Done")
     token = application.exchange(application.answers[0]["code"])["access_token"]
-    page.goto(service.auth_url)
+    page.goto(f"{service.auth_url}/settings")
 
     tab_to(page, page.get_by_role("navigation").get_by_role("link", name="Connected apps"))
     page.keyboard.press("Enter")
@@ -56,7 +56,7 @@ def test_another_browser_is_signed_out(
         user_agent="Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
     ) as context:
         other = context.new_page()
-        other.goto(service.auth_url)
+        other.goto(f"{service.auth_url}/settings")
         sign_in(other, person)
         expect(other.get_by_text(f"Signed in as {person}")).to_be_visible()
         open_signed_in(page, PATH)

@@ -11,7 +11,7 @@ from tests.browser.conftest import OpenSignedIn
 from tests.processes import Service
 
 SETTINGS = (
-    "/",
+    "/settings",
     "/settings/api-access",
     "/settings/apps",
     "/settings/categories",
@@ -26,7 +26,7 @@ def test_on_a_phone_the_header_is_one_row_and_the_menu_opens(
     page: Page, open_signed_in: OpenSignedIn
 ) -> None:
     page.set_viewport_size({"width": 320, "height": 640})
-    open_signed_in(page, "/")
+    open_signed_in(page, "/settings")
     header = page.locator("header").bounding_box()
     link = page.get_by_role("navigation").get_by_role("link", name="Connected apps")
     hidden = link.count()
@@ -47,7 +47,7 @@ def test_at_200_percent_no_page_is_wider_than_the_window(
 ) -> None:
     # A window of 1280 pixels at 200 %.
     page.set_viewport_size({"width": 640, "height": 400})
-    open_signed_in(page, "/")
+    open_signed_in(page, "/settings")
 
     for path in SETTINGS:
         page.goto(f"{service.auth_url}{path}")

@@ -16,7 +16,12 @@ from playwright.sync_api import Page, expect
 
 from shared.settings import Provider, Settings
 from tests import processes
-from tests.browser.conftest import PASSWORD, Application, with_and_without_scripts
+from tests.browser.conftest import (
+    PASSWORD,
+    Application,
+    expect_signed_in,
+    with_and_without_scripts,
+)
 from tests.processes import Service
 
 DIRECTORY = Path(__file__).parent / "provider"
@@ -127,7 +132,7 @@ def test_after_connecting_one_click_signs_in(page: Page, service: Service, perso
     page.get_by_role("button", name="Sign out").click()
     # The provider has a session of its own by now, so it shows no form.
     page.get_by_role("button", name=f"Sign in with {NAME}").click()
-    expect(page.get_by_text(f"Signed in as {person}")).to_be_visible()
+    expect_signed_in(page, service, person)
 
     page.goto(f"{service.auth_url}{METHODS}")
     page.get_by_role("button", name=f"Disconnect {NAME}").click()
@@ -140,7 +145,7 @@ def test_after_connecting_one_click_signs_in(page: Page, service: Service, perso
 def test_an_address_that_has_an_account_does_not_open_it(
     page: Page, service: Service, person: str
 ) -> None:
-    page.goto(service.auth_url)
+    page.goto(f"{service.auth_url}/settings")
     through_provider(page, person)
     expect(page.get_by_role("alert").first).to_contain_text("There is an account here")
     sign_in_by_password(page, person)
@@ -152,7 +157,7 @@ def test_an_address_that_has_an_account_does_not_open_it(
 def test_people_without_an_invitation_see_that_they_need_one(
     page: Page, service: Service, bob: str, owner: Rows, address: str
 ) -> None:
-    page.goto(service.auth_url)
+    page.goto(f"{service.auth_url}/settings")
     through_provider(page, address)
     expect(page.get_by_role("alert").first).to_contain_text("for an invitation")
 
@@ -167,7 +172,7 @@ def test_an_invited_person_joins(
     page.get_by_label("Time zone").fill("Asia/Kathmandu")
     through_provider(page, "unverified@elsewhere.example", words="Join with")
 
-    expect(page.get_by_text("Signed in as unverified@elsewhere.example")).to_be_visible()
+    expect_signed_in(page, service, "unverified@elsewhere.example")
     expect(page.get_by_text("Your days begin in the time zone Asia/Kathmandu")).to_be_visible()
 
 
@@ -184,7 +189,7 @@ def test_cancelling_at_the_provider_returns_to_the_start(
 
 
 def test_the_back_button_after_sign_in_is_harmless(page: Page, service: Service, bob: str) -> None:
-    page.goto(service.auth_url)
+    page.goto(f"{service.auth_url}/settings")
     through_provider(page, "alice@example.org")
     expect(page.get_by_text("Signed in as alice@example.org")).to_be_visible()
     page.go_back()
@@ -194,13 +199,13 @@ def test_the_back_button_after_sign_in_is_harmless(page: Page, service: Service,
 
     expect(page.get_by_text("Signed in as alice@example.org")).to_be_visible()
     page.goto(f"{service.auth_url}/sign-in/provider/callback?state=x&code=y")
-    expect(page.get_by_text("Signed in as alice@example.org")).to_be_visible()
+    expect_signed_in(page, service, "alice@example.org")
 
 
 def test_going_back_to_the_provider_and_forward_does_not_sign_out(
     page: Page, service: Service, bob: str
 ) -> None:
-    page.goto(service.auth_url)
+    page.goto(f"{service.auth_url}/settings")
     through_provider(page, "alice@example.org")
     expect(page.get_by_text("Signed in as alice@example.org")).to_be_visible()
     page.go_back()
@@ -235,7 +240,7 @@ def test_two_tabs_at_the_provider_both_reach_their_pages(
 def test_an_account_with_only_the_provider_confirms_there(
     page: Page, service: Service, bob: str, owner: Rows
 ) -> None:
-    page.goto(service.auth_url)
+    page.goto(f"{service.auth_url}/settings")
     through_provider(page, "alice@example.org")
     expect(page.get_by_text("Signed in as alice@example.org")).to_be_visible()
     owner.execute("update identity.session set authenticated_at = now() - interval '16 minutes'")

@@ -4,7 +4,7 @@ import re
 
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.conftest import PASSWORD
+from tests.browser.conftest import PASSWORD, expect_signed_in
 from tests.browser.test_authorization import sign_in
 from tests.browser.tour import reset_link
 from tests.processes import Service
@@ -17,7 +17,7 @@ def test_a_link_sets_a_new_password_and_signs_in(
 ) -> None:
     with chromium.new_context() as context:
         elsewhere = context.new_page()
-        elsewhere.goto(f"{service.auth_url}/sign-in")
+        elsewhere.goto(f"{service.auth_url}/settings")
         sign_in(elsewhere, person)
         expect(elsewhere.get_by_text(f"Signed in as {person}")).to_be_visible()
 
@@ -26,7 +26,7 @@ def test_a_link_sets_a_new_password_and_signs_in(
         expect(page.get_by_label("New password")).to_be_focused()
         page.get_by_label("New password").fill(NEW_PASSWORD)
         page.get_by_role("button", name="Set password and sign in").click()
-        expect(page.get_by_text(f"Signed in as {person}")).to_be_visible()
+        expect_signed_in(page, service, person)
         elsewhere.reload()
         expect(elsewhere.get_by_role("heading", level=1)).to_have_text("Sign in")
 
@@ -34,7 +34,7 @@ def test_a_link_sets_a_new_password_and_signs_in(
     sign_in(page, person, PASSWORD)
     expect(page.get_by_role("alert").filter(visible=True)).to_contain_text("That did not work.")
     sign_in(page, person, NEW_PASSWORD)
-    expect(page.get_by_text(f"Signed in as {person}")).to_be_visible()
+    expect_signed_in(page, service, person)
 
 
 def test_a_refused_password_is_reported_and_the_link_stays_valid(
@@ -50,7 +50,7 @@ def test_a_refused_password_is_reported_and_the_link_stays_valid(
     expect(page.get_by_label("New password")).to_have_value("")
     page.get_by_label("New password").fill(NEW_PASSWORD)
     page.keyboard.press("Enter")
-    expect(page.get_by_text(f"Signed in as {person}")).to_be_visible()
+    expect_signed_in(page, service, person)
 
 
 def test_a_used_link_shows_an_explanation(page: Page, service: Service, person: str) -> None:
@@ -58,10 +58,10 @@ def test_a_used_link_shows_an_explanation(page: Page, service: Service, person: 
     page.goto(link)
     page.get_by_label("New password").fill(NEW_PASSWORD)
     page.keyboard.press("Enter")
-    expect(page.get_by_text(f"Signed in as {person}")).to_be_visible()
+    expect_signed_in(page, service, person)
 
     page.goto(link)
 
     expect(page.get_by_role("heading", level=1)).to_have_text("This link cannot be used")
     page.get_by_role("link", name="Go to the start page").click()
-    expect(page.get_by_text(f"Signed in as {person}")).to_be_visible()
+    expect_signed_in(page, service, person)

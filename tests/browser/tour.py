@@ -77,6 +77,10 @@ class Tour:
     def stops(self) -> Iterator[str]:
         """Go from page to page, and yield the name of each while it is open."""
         self.page.on("request", self._note)
+        # The resource server does not run. After signing in, a browser goes there.
+        self.page.context.route(
+            f"{self.settings.base_url}/", lambda route: route.fulfill(body="The dashboard")
+        )
         for part in (
             self._joining,
             self._api_access,
@@ -127,7 +131,8 @@ class Tour:
         yield "join-refused"
         self._fill("Password", PASSWORD)
         self._press("Create account")
-        yield "home"
+        self._open("/settings")
+        yield "settings"
 
     def _api_access(self) -> Iterator[str]:
         self._open("/settings/api-access")
@@ -402,6 +407,8 @@ class Tour:
         yield "api-access-not-fresh"
         self._open("/confirm?next=/settings/api-access")
         yield "confirm"
+        self._open("/sign-out")
+        yield "sign-out"
         self._press("Sign out")
         self._open("/sign-in")
         yield "sign-in"

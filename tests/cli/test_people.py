@@ -107,7 +107,7 @@ def test_another_password_replaces_the_old_one_and_ends_all_sign_ins(
 
     assert result.exit_code == 0
     assert result.stdout == "alice@example.org has a new password and is signed out everywhere\n"
-    assert alice_browser.get("/").headers["location"].startswith("/sign-in")
+    assert alice_browser.get("/settings").headers["location"].startswith("/sign-in")
     page = visitor.get("/sign-in")
     with_old = visitor.submit(page, email=alice.email, password=PASSWORD)
     with_new = visitor.submit(page, email=alice.email, password="a fox waits by the gate")
@@ -192,7 +192,7 @@ def test_the_list_of_sessions_shows_browsers_and_no_secret(
     welcome(bob)
     welcome(alice)
     browser = welcome(alice)
-    page = browser.get("/")
+    page = browser.get("/settings")
     owner.execute(
         "update identity.session set seen_at = now() - interval '31 days' where user_id = "
         "(select user_id from identity.user where email = 'alice@example.org')"
@@ -246,8 +246,8 @@ def test_revoking_sessions_signs_one_person_out_everywhere(
     assert (first.exit_code, first.stdout) == (0, "ended 2 sessions\n")
     assert (second.exit_code, second.stdout) == (0, "ended 0 sessions\n")
     for browser in browsers:
-        assert browser.get("/").headers["location"].startswith("/sign-in")
-    assert bobs.get("/").status_code == 200
+        assert browser.get("/settings").headers["location"].startswith("/sign-in")
+    assert bobs.get("/settings").status_code == 200
     assert status(pair["access_token"]) == 200
 
 

@@ -510,7 +510,7 @@ def test_a_sign_in_after_the_request_expired_succeeds_and_says_so(
     assert late.status_code == 400
     assert "<bdi>Weekly Report</bdi>" in late.text
     assert "You are signed in as <strong>alice@example.org</strong>" in late.text
-    assert visitor.get("/").status_code == 200
+    assert visitor.get("/settings").status_code == 200
 
 
 def test_an_expired_request_of_another_browser_is_not_named(

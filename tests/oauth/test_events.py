@@ -146,7 +146,7 @@ def test_signing_in_and_out_are_recorded(
     welcome(alice)
 
     visitor.submit(visitor.get("/sign-in"), email=alice.email, password=PASSWORD)
-    visitor.submit(visitor.get("/"))
+    visitor.submit(visitor.get("/settings"))
 
     assert journal.rows() == [
         ("signed_in", alice.user_id, None, None, ADDRESS, REQUEST_ID),
@@ -334,7 +334,7 @@ def test_no_event_of_a_full_life_cycle_holds_a_secret(
     assert link is not None
     visitor.submit(visitor.get(link), email="alice@example.org", password=PASSWORD)
     first_session = visitor.cookies["svc_session"]
-    visitor.submit(visitor.get("/"))
+    visitor.submit(visitor.get("/settings"))
     page = visitor.get("/sign-in")
     visitor.submit(page, email="alice@example.org", password="a fox at the gate")
     visitor.submit(page, email="alice@example.org", password=PASSWORD)

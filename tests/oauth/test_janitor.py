@@ -136,7 +136,7 @@ def test_a_session_is_deleted_after_30_idle_days(
     let_pass("29 days 23 hours 30 minutes")
 
     assert clean() == {SESSIONS: 1}
-    assert browser.get("/").status_code == 200
+    assert browser.get("/settings").status_code == 200
 
 
 def test_an_invitation_is_deleted_a_day_after_its_use_or_expiry(clean: Clean, owner: Rows) -> None:

@@ -26,7 +26,8 @@ def test_line_58_no_log_line_of_a_full_life_cycle_holds_a_secret(
     link = first_account.link(settings)
     assert link is not None
     joined = visitor.submit(visitor.get(link), email="alice@example.org", password=PASSWORD)
-    visitor.submit(visitor.follow(joined))
+    assert joined.status_code == 303
+    visitor.submit(visitor.get("/settings"))
     asked = visitor.get(application.authorize_path(state="a-state-of-alices"))
     page = visitor.follow(asked)
     visitor.submit(page, email="alice@example.org", password="a wrong password")

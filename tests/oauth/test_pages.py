@@ -29,7 +29,8 @@ STRICT = (
 def every_page(browser: Visitor, application: Application) -> dict[str, Response]:
     stranger = Visitor(browser.client)
     return {
-        "home": browser.get("/"),
+        "settings": browser.get("/settings"),
+        "sign-out": browser.get("/sign-out"),
         "consent": browser.follow(browser.get(application.authorize_path())),
         "sign-in": stranger.get("/sign-in"),
         "refusal": stranger.get(application.authorize_path(scope="x")),
@@ -49,7 +50,8 @@ def test_line_21_every_page_has_the_headers(
     pages = every_page(alice_browser, application)
 
     assert {name: page.status_code for name, page in pages.items()} == {
-        "home": 200,
+        "settings": 200,
+        "sign-out": 200,
         "consent": 200,
         "sign-in": 200,
         "refusal": 400,
@@ -86,9 +88,31 @@ def test_an_error_page_has_the_reference_of_its_log_line(
 
 
 def test_the_page_after_signing_out_says_so(alice_browser: Visitor) -> None:
-    response = alice_browser.submit(alice_browser.get("/"))
+    response = alice_browser.submit(alice_browser.get("/settings"))
 
     assert "You are signed out in this browser." in alice_browser.follow(response).text
+
+
+def test_signing_in_without_a_destination_leads_to_the_dashboard(
+    alice_browser: Visitor, visitor: Visitor, settings: Settings
+) -> None:
+    home = alice_browser.get("/")
+
+    assert (home.status_code, home.headers["location"]) == (303, f"{settings.base_url}/")
+    assert visitor.get("/").headers["location"] == "/sign-in"
+    assert alice_browser.get("/settings").status_code == 200
+    assert visitor.get("/settings").headers["location"] == "/sign-in?next=/settings"
+
+
+def test_a_link_to_sign_out_asks_first(alice_browser: Visitor, visitor: Visitor) -> None:
+    page = alice_browser.get("/sign-out")
+
+    assert page.status_code == 200
+    assert alice_browser.get("/settings").status_code == 200
+    signed_out = alice_browser.submit(page)
+    assert signed_out.headers["location"] == "/sign-in?done=signed-out"
+    assert alice_browser.get("/settings").status_code == 303
+    assert visitor.get("/sign-out").headers["location"] == "/sign-in?done=signed-out"
 
 
 def test_the_sign_in_page_names_who_can_help_with_a_forgotten_password(settings: Settings) -> None:
@@ -175,7 +199,7 @@ def test_endpoints_for_clients_respond_under_any_host(server: TestClient) -> Non
     ("path", "allowed"),
     [
         ("/sign-in", "GET, HEAD, POST"),
-        ("/sign-out", "POST"),
+        ("/sign-out", "GET, HEAD, POST"),
         ("/", "GET, HEAD"),
         ("/oauth/authorize", "GET, HEAD"),
         ("/oauth/consent", "GET, HEAD, POST"),
@@ -268,14 +292,14 @@ def test_without_the_database_pages_that_need_none_still_respond(unreachable: Te
 def test_after_a_restart_of_the_database_one_request_at_most_is_lost(
     alice_browser: Visitor, ending_as: Connect
 ) -> None:
-    alice_browser.get("/")
+    alice_browser.get("/settings")
     ending_as("authserver").execute(
         "select pg_terminate_backend(pid) from pg_stat_activity where usename = 'svc_authserver'"
         " and datname = current_database() and pid <> pg_backend_pid()"
     )
 
-    first = alice_browser.get("/")
-    second = alice_browser.get("/")
+    first = alice_browser.get("/settings")
+    second = alice_browser.get("/settings")
 
     assert first.status_code in (200, 503)
     assert second.status_code == 200

@@ -192,7 +192,7 @@ class Run:
 
     def sign_in(self, visitor: Visitor) -> None:
         """Sign out and, on the way to an application, in again."""
-        visitor.submit(visitor.get("/"))
+        visitor.submit(visitor.get("/settings"))
         signed_in = visitor.submit(visitor.get("/sign-in"), email=EMAIL, password=PASSWORD)
         assert signed_in.status_code == 303
 

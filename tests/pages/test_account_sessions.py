@@ -32,7 +32,7 @@ def end(browser: Visitor, **fields: Any) -> Response:
 
 
 def signed_in(browser: Visitor) -> bool:
-    return browser.get("/").status_code == 200
+    return browser.get("/settings").status_code == 200
 
 
 def event_names(owner: Rows, person: Person) -> list[str]:

@@ -72,7 +72,7 @@ def test_the_password_confirms_and_opens_a_new_session(stale: Visitor, owner: Ro
     assert response.headers["location"] == PAGE
     assert stale.cookies != before
     assert stale.get(PAGE).status_code == 200
-    assert Visitor(stale.client, before).get("/").status_code == 303
+    assert Visitor(stale.client, before).get("/settings").status_code == 303
     assert owner.execute("select count(*) from identity.session").fetchone() == (1,)
 
 
@@ -110,7 +110,7 @@ def test_another_persons_passkey_cannot_confirm(
     assert named.status_code == 400
     assert unnamed.status_code == 400
     assert alice_browser.get(PAGE).status_code == 303
-    assert alice_browser.get("/").status_code == 200
+    assert alice_browser.get("/settings").status_code == 200
 
 
 def test_a_response_is_valid_for_one_confirmation(alice_browser: Visitor, owner: Rows) -> None:
@@ -149,7 +149,7 @@ def test_a_replay_is_refused_and_does_not_sign_out(alice_browser: Visitor, owner
 
     assert again.status_code == 400
     assert "This passkey was not accepted." in again.text
-    assert thief.get("/").status_code == 200
+    assert thief.get("/settings").status_code == 200
     assert thief.get(PAGE).status_code == 303
 
 
@@ -163,7 +163,7 @@ def test_a_wrong_password_is_reported_and_does_not_confirm(
     assert FAILED in response.text
     assert "not the password" not in response.text
     assert stale.get(PAGE).status_code == 303
-    assert stale.get("/").status_code == 200
+    assert stale.get("/settings").status_code == 200
 
 
 def test_only_the_password_of_the_signed_in_person_confirms(
@@ -217,7 +217,7 @@ def test_next_is_a_known_path_or_the_start_page(stale: Visitor, path: str) -> No
     response = give(stale, PASSWORD, f"/confirm?next={path}")
 
     assert response.status_code == 303
-    assert response.headers["location"] == "/"
+    assert response.headers["location"] == "/settings"
 
 
 def test_a_fresh_sign_in_is_not_confirmed_again(alice_browser: Visitor) -> None:
@@ -279,9 +279,9 @@ def test_the_page_has_links_to_sign_out_and_to_go_back(stale: Visitor) -> None:
 
     response = stale.submit(page, form=leaving[-1])
 
-    assert 'href="/"' in page.text
+    assert 'href="/settings"' in page.text
     assert response.headers["location"] == "/sign-in?done=signed-out"
-    assert stale.get("/").status_code == 303
+    assert stale.get("/settings").status_code == 303
 
 
 def test_without_a_password_only_a_passkey_is_requested(

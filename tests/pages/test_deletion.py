@@ -317,7 +317,7 @@ def test_sessions_and_tokens_end_with_the_response(
     assert written.status_code == 401
     assert application.refresh(pair["refresh_token"]).json()["error"] == "invalid_grant"
     assert application.exchange(code).json()["error"] == "invalid_grant"
-    assert other.get("/").status_code == 303
+    assert other.get("/settings").status_code == 303
     signing_in = stranger.submit(stranger.get("/sign-in"), email=alice.email, password=PASSWORD)
     assert signing_in.status_code == 400
     # The janitor has not run: the data still exists, and nobody can access it.

@@ -277,7 +277,7 @@ def test_a_form_of_an_anonymous_session_is_refused_after_sign_in(
     response = visitor.post("/sign-out", {"csrf": planted})
 
     assert response.status_code == 403
-    assert visitor.get("/").status_code == 200
+    assert visitor.get("/settings").status_code == 200
 
 
 def test_a_form_of_another_persons_session_is_refused(
@@ -290,7 +290,7 @@ def test_a_form_of_another_persons_session_is_refused(
 
     response = alice_browser.submit(alices, form=1)
 
-    assert bob.email in alice_browser.get("/").text
+    assert bob.email in alice_browser.get("/settings").text
     assert response.status_code == 403
     assert "This page was out of date." in response.text
     assert owner.execute("select from oauth.grant").fetchall() == []

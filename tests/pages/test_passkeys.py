@@ -98,7 +98,7 @@ def test_a_passkey_alone_signs_in(
 
     assert response.status_code == 303
     assert response.headers["location"] == "/"
-    assert "alice@example.org" in visitor.get("/").text
+    assert "alice@example.org" in visitor.get("/settings").text
     assert events(owner) == ["passkey_added", "signed_in"]
     assert owner.execute("select sign_count from identity.passkey").fetchone() == (1,)
     assert "not yet" not in alice_browser.get(PAGE).text
@@ -150,7 +150,7 @@ def test_a_counter_that_does_not_increase_is_refused_and_recorded(
 
     assert response.status_code == 400
     assert REFUSED in response.text
-    assert visitor.get("/").status_code == 303
+    assert visitor.get("/settings").status_code == 303
     assert events(owner)[-2:] == ["passkey_refused", "sign_in_failed"]
 
 
@@ -246,7 +246,7 @@ def test_a_response_that_does_not_match_is_refused(
 
     assert response.status_code == 400
     assert REFUSED in response.text
-    assert visitor.get("/").status_code == 303
+    assert visitor.get("/settings").status_code == 303
 
 
 def test_a_passkey_signs_in_only_to_its_own_account(
@@ -258,7 +258,7 @@ def test_a_passkey_signs_in_only_to_its_own_account(
     response = send(visitor, page, passkey.sign(options(page), user_handle=bob.user_id.bytes))
 
     assert response.status_code == 400
-    assert visitor.get("/").status_code == 303
+    assert visitor.get("/settings").status_code == 303
 
 
 @pytest.mark.parametrize(
@@ -302,7 +302,7 @@ def test_a_forged_challenge_is_refused(visitor: Visitor, passkey: Authenticator)
         response = send(visitor, page, passkey.sign(asked))
 
         assert response.status_code in (400, 429), challenge
-    assert visitor.get("/").status_code == 303
+    assert visitor.get("/settings").status_code == 303
 
 
 NESTED = "[" * 3000
@@ -540,7 +540,7 @@ def test_a_removed_passkey_is_refused(
     response = send(visitor, page, passkey.sign(options(page)))
 
     assert response.status_code == 400
-    assert visitor.get("/").status_code == 303
+    assert visitor.get("/settings").status_code == 303
 
 
 def test_a_sign_in_in_progress_ends_with_all_sessions(

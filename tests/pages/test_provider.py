@@ -137,7 +137,7 @@ def sign_in(browser: Visitor, issuer: Issuer, path: str = "/sign-in", **changed:
 
 def signed_in_as(browser: Visitor) -> str:
     """Return the start page of the signed-in person, or an empty text."""
-    response = browser.get("/")
+    response = browser.get("/settings")
     return response.text if response.status_code == 200 else ""
 
 
@@ -761,7 +761,7 @@ def test_a_confirmation_in_progress_does_not_move_to_another_person(
         [bob.user_id, password_hash],
     )
     # No page has a sign-in form for bob while alice is signed in, but any form's token works.
-    csrf = dict(forms(browser.get("/"))[0].fields)["csrf"]
+    csrf = dict(forms(browser.get("/settings"))[0].fields)["csrf"]
     browser.post("/sign-in", {"csrf": csrf, "email": "bob@example.org", "password": PASSWORD})
 
     assert location(browser.get(confirming)) == "/"
@@ -773,7 +773,7 @@ def test_signing_out_cancels_the_sign_in_of_a_tab_at_the_provider(
 ) -> None:
     away = issuer.authorize(location(start_sign_in(browser)))
     sign_in(browser, issuer)
-    home = browser.get("/")
+    home = browser.get("/settings")
     browser.submit(home, form=button(home, "/sign-out"))
 
     refused(browser.get(away))
@@ -1518,7 +1518,7 @@ def test_signing_out_and_in_again_without_authentication_is_not_fresh(
     browser: Visitor, issuer: Issuer, known: Person, owner: Rows
 ) -> None:
     stale(browser, issuer, owner)
-    home = browser.get("/")
+    home = browser.get("/settings")
     browser.submit(home, form=button(home, "/sign-out"))
     issuer.claims["auth_time"] = when(-HOUR)
 

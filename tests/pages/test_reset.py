@@ -54,8 +54,8 @@ def test_the_link_sets_a_password_signs_in_here_and_ends_all_other_sessions(
     assert "alice@example.org" in page.text
     assert response.status_code == 303
     assert response.headers["location"] == "/"
-    assert "alice@example.org" in visitor.get("/").text
-    assert elsewhere.get("/").status_code == 303
+    assert "alice@example.org" in visitor.get("/settings").text
+    assert elsewhere.get("/settings").status_code == 303
     noted = owner.execute("select event from identity.security_event order by event").fetchall()
     assert noted == [("password_changed",), ("signed_in",)]
     assert can_sign_in(visitor, NEW)
@@ -225,7 +225,7 @@ def test_a_reset_replaces_the_session_of_another_person_in_this_browser(
     response = browser.submit(browser.get(link), password=NEW)
 
     assert response.status_code == 303
-    assert "alice@example.org" in browser.get("/").text
+    assert "alice@example.org" in browser.get("/settings").text
     assert owner.execute("select user_id from identity.session").fetchall() == [(alice.user_id,)]
 
 

@@ -65,8 +65,8 @@ def test_a_password_change_ends_all_other_sessions(
     assert response.headers["location"] == f"{PAGE}?done=password"
     assert "Your password is changed." in alice_browser.follow(response).text
     assert alice_browser.cookies != before
-    assert elsewhere.get("/").status_code == 303
-    assert Visitor(alice_browser.client, before).get("/").status_code == 303
+    assert elsewhere.get("/settings").status_code == 303
+    assert Visitor(alice_browser.client, before).get("/settings").status_code == 303
     assert count(owner, "session") == 1
     noted = owner.execute("select event, address from identity.security_event").fetchall()
     assert [event for event, _ in noted] == ["password_changed"]
@@ -115,7 +115,7 @@ def test_a_refused_password_is_reported_beside_its_field(
     assert 'aria-describedby="password-problem' in response.text
     assert password is None or password not in response.text
     assert owner.execute("select * from identity.password").fetchall() == before
-    assert alice_browser.get("/").status_code == 200
+    assert alice_browser.get("/settings").status_code == 200
 
 
 def change_password(visitor: Visitor) -> Response:

@@ -36,7 +36,7 @@ def test_the_first_account_is_created_by_a_link_and_is_an_administrator(
     assert page.status_code == 200
     assert response.status_code == 303
     assert response.headers["location"] == "/"
-    assert "alice@example.org" in visitor.get("/").text
+    assert "alice@example.org" in visitor.get("/settings").text
     assert owner.execute("select email, is_admin, timezone from identity.user").fetchall() == [
         ("alice@example.org", True, "UTC")
     ]
@@ -58,7 +58,7 @@ def test_the_time_zone_of_a_new_account_is_asked(
     assert "Did you mean Europe/Berlin?" in wrong.text
     assert "data-browser-zone" not in wrong.text
     assert response.headers["location"] == "/"
-    assert "Europe/Berlin" in visitor.get("/").text
+    assert "Europe/Berlin" in visitor.get("/settings").text
     assert owner.execute("select timezone from identity.user").fetchall() == [("Europe/Berlin",)]
 
 

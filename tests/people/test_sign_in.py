@@ -50,7 +50,7 @@ def test_the_correct_password_signs_in(visitor: Visitor, alice_has_a_password: P
 
     assert response.status_code == 303
     assert response.headers["location"] == "/"
-    assert "alice@example.org" in visitor.get("/").text
+    assert "alice@example.org" in visitor.get("/settings").text
 
 
 def test_sign_ins_that_succeed_are_counted_by_person(
@@ -108,7 +108,7 @@ def test_an_empty_field_signs_nobody_in(
     response = enter(visitor, email, password)
 
     assert response.status_code == 400
-    assert visitor.get("/").status_code == 303
+    assert visitor.get("/settings").status_code == 303
 
 
 def test_the_form_keeps_the_typed_address_but_never_the_password(visitor: Visitor) -> None:
@@ -159,7 +159,7 @@ def test_a_browser_keeps_its_known_id_when_its_cookies_are_renewed(
     first = visitor.cookies["svc_known"]
     owner.execute("update identity.session set seen_at = now() - interval '2 hours'")
 
-    visitor.get("/")
+    visitor.get("/settings")
 
     renewed = visitor.cookies["svc_known"]
     assert renewed != first
@@ -194,7 +194,7 @@ def test_signing_in_gives_the_browser_a_new_session(
     victim = Visitor(visitor.client, {"svc_session": planted})
 
     assert visitor.cookies["svc_session"] != planted
-    assert victim.get("/").status_code == 303
+    assert victim.get("/settings").status_code == 303
 
 
 def test_the_database_stores_only_the_hash_of_a_session(
@@ -242,12 +242,12 @@ def test_a_signed_cookie_without_a_session_is_anonymous(
 
 def test_a_session_ends_after_thirty_idle_days(alice_browser: Visitor, owner: Rows) -> None:
     owner.execute("update identity.session set seen_at = now() - interval '29 days 23 hours'")
-    before = alice_browser.get("/")
+    before = alice_browser.get("/settings")
     refreshed = owner.execute("select seen_at > now() - interval '1 minute' from identity.session")
     is_refreshed = refreshed.fetchone()
     owner.execute("update identity.session set seen_at = now() - interval '30 days 1 second'")
 
-    after = alice_browser.get("/")
+    after = alice_browser.get("/settings")
 
     assert before.status_code == 200
     assert "Max-Age=2592000" in before.headers["set-cookie"]
@@ -260,7 +260,7 @@ def test_a_second_page_view_within_an_hour_writes_nothing(
 ) -> None:
     before = owner.execute("select xmin::text, seen_at from identity.session").fetchall()
 
-    response = alice_browser.get("/")
+    response = alice_browser.get("/settings")
 
     assert "set-cookie" not in response.headers
     assert owner.execute("select xmin::text, seen_at from identity.session").fetchall() == before
@@ -269,11 +269,11 @@ def test_a_second_page_view_within_an_hour_writes_nothing(
 def test_signing_out_ends_the_session_permanently(alice_browser: Visitor, owner: Rows) -> None:
     stolen = dict(alice_browser.cookies)
 
-    response = alice_browser.submit(alice_browser.get("/"))
+    response = alice_browser.submit(alice_browser.get("/settings"))
 
     assert response.headers["location"] == "/sign-in?done=signed-out"
-    assert alice_browser.get("/").status_code == 303
-    assert Visitor(alice_browser.client, stolen).get("/").status_code == 303
+    assert alice_browser.get("/settings").status_code == 303
+    assert Visitor(alice_browser.client, stolen).get("/settings").status_code == 303
     assert owner.execute("select count(*) from identity.session").fetchone() == (0,)
 
 
@@ -286,7 +286,7 @@ def test_a_form_without_its_token_does_nothing(alice_browser: Visitor, path: str
 
     assert response.status_code == 403
     assert "set-cookie" not in response.headers
-    assert alice_browser.get("/").status_code == 200
+    assert alice_browser.get("/settings").status_code == 200
 
 
 def test_signing_in_needs_the_forms_token(visitor: Visitor, alice_has_a_password: Person) -> None:
@@ -540,7 +540,7 @@ def test_a_sign_in_that_began_before_all_sessions_were_ended_does_not_complete(
 
     assert (first, second) == ((status, 0) if is_sign_in_first else (0, status))
     assert owner.execute("select count(*) from identity.session").fetchone() == (0,)
-    assert visitor.get("/").status_code == 303
+    assert visitor.get("/settings").status_code == 303
 
 
 def test_unknown_and_known_accounts_cost_the_same_work(

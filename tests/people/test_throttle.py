@@ -835,8 +835,8 @@ def test_a_delayed_attempt_waits_for_the_queue_and_the_median_hash() -> None:
 def known_cookie(home: Place) -> str:
     """The cookies that remain in alice's browser after she has signed in and out."""
     visitor = signed_in(home.client, "alice@example.org", PASSWORD)
-    visitor.submit(visitor.get("/"))
-    assert visitor.get("/").status_code == 303
+    visitor.submit(visitor.get("/settings"))
+    assert visitor.get("/settings").status_code == 303
     return visitor.cookies["svc_known"]
 
 
