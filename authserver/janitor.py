@@ -7,6 +7,7 @@ deleted does not prevent the others.
 
 Rows that replay detection needs are kept: a spent code as long as its grant, and a rotated refresh token that
 does not name its grant until it would have expired. One that names its grant (lineage.py) is kept for a day.
+The dashboard's spent codes are deleted when their tokens have ended (oauth/grants.sql).
 """
 
 import asyncio
@@ -22,6 +23,7 @@ import psycopg
 from authserver import rows
 from authserver.people import sessions
 from shared import pipeline, queries, schema
+from shared.dashboard import DASHBOARD_CLIENT_ID
 from shared.jobs import Job
 from shared.pool import Connection
 
@@ -118,7 +120,11 @@ async def _batches(connection: Connection, statement: str, batch: int) -> AsyncI
 
 async def remove_batch(connection: Connection, statement: str, batch: int) -> int:
     """Remove at most ``batch`` rows, and return how many that was. Raises psycopg.Error."""
-    parameters = {"batch": batch, "idle_lifetime": sessions.IDLE_LIFETIME}
+    parameters = {
+        "batch": batch,
+        "idle_lifetime": sessions.IDLE_LIFETIME,
+        "dashboard_client_id": DASHBOARD_CLIENT_ID,
+    }
     async with connection.transaction():
         with pipeline.first_statement():
             await connection.execute(schema.CHECK, schema.VERSION)

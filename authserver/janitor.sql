@@ -7,7 +7,8 @@
 -- instance in batches, must lock the grants first (`for key share`) or skip locked tokens. Otherwise it and
 -- a janitor could wait for each other.
 --
--- No live row is deleted. A row that may be deleted once stays so, except for clients (see there).
+-- No live row is deleted. A row that may be deleted once stays so, except for clients (see there). Grants of the
+-- dashboard are also deleted with their sign-in session, by a foreign key.
 
 -- name: expired_requests
 -- Authorization requests that have expired.
@@ -261,7 +262,8 @@ with dead as (
 --include delete_dead_grants
 
 -- name: unredeemed_grants
--- Grants whose code has expired without being redeemed. They have no tokens.
+-- Grants whose code has expired without being redeemed, and that have no tokens. (A grant of the dashboard has tokens,
+-- and a code for each renewal.)
 with dead as (
     select grant_row.user_id,
            grant_row.grant_id
@@ -269,6 +271,11 @@ with dead as (
       join oauth.grant as grant_row using (user_id, grant_id)
      where authorization_code.expires_at < now() - interval '1 day'
        and authorization_code.spent_at is null
+       and not exists (
+               select from oauth.refresh_token
+                where refresh_token.user_id = grant_row.user_id
+                  and refresh_token.grant_id = grant_row.grant_id
+           )
      order by authorization_code.expires_at
      limit %(batch)s
        for update of grant_row skip locked
@@ -304,7 +311,7 @@ delete from oauth.client
 
 -- name: unauthorized_clients
 -- Applications that registered and never got a consent, for 90 days: many programs register once and keep their
--- client id, and a row is small. A consent may come at the same moment: it begins by
+-- client id, and a row is small. The dashboard did not register, and is kept. A consent may come at the same moment: it begins by
 -- locking the client. If the consent is first, the client is skipped here; if the consent has just been
 -- committed, the client is checked again and kept, because `last_authorized_at` has changed. If this
 -- statement is first, the consent waits and then finds neither client nor request. An authorization request
@@ -314,6 +321,7 @@ with unused as (
     select client_id
       from oauth.client
      where last_authorized_at is null
+       and client_id <> %(dashboard_client_id)s
        and created_at < now() - interval '90 days'
        --include without_requests_and_grants
      order by created_at
@@ -328,6 +336,7 @@ with unused as (
     select client_id
       from oauth.client
      where last_authorized_at is not null
+       and client_id <> %(dashboard_client_id)s
        and greatest(last_authorized_at, last_used_at) < now() - interval '2 years'
        --include without_requests_and_grants
      order by greatest(last_authorized_at, last_used_at)

@@ -8,6 +8,9 @@ Each migration is one transaction, and the standing files together are the last 
 interrupted, the next run continues where it stopped. Any number may run at once: each transaction takes a
 lock first, and then reads which files have been applied.
 
+The last transaction also stores the dashboard as an application of the authorization server. Its only
+redirect URI follows from SVC_BASE_URL, so a changed address needs a run.
+
 Servers may run meanwhile. A statement that needs a lock which a reader or writer holds waits 1 s for it at
 most, because others queue behind it. Then the transaction is rolled back, and tried again after a pause.
 
@@ -28,7 +31,7 @@ from psycopg import IsolationLevel
 from psycopg.conninfo import make_conninfo
 from psycopg.errors import DeadlockDetected, LockNotAvailable
 
-from shared import queries, settings
+from shared import dashboard, queries, settings
 from shared.settings import Settings
 
 SQL_DIR: Final = Path(__file__).parent.parent / "sql"
@@ -80,7 +83,7 @@ def migrate(
     try:
         _make_roles(chosen, chosen.database_url, generated.passwords)
         with _connected(chosen.database_url) as database:
-            _Migrator(database, say, directory, pauses_s).run()
+            _Migrator(database, say, directory, pauses_s, chosen.base_url).run()
     except psycopg.Error as error:
         raise MigrationError(f"the database cannot be prepared: {_one_line(error)}") from error
 
@@ -125,6 +128,7 @@ class _Migrator:
     say: Callable[[str], None]
     directory: Path
     pauses_s: Sequence[float]
+    base_url: str
     said: set[str] = field(default_factory=set)
 
     def run(self) -> None:
@@ -221,6 +225,14 @@ class _Migrator:
                 self._apply(path, standing[path])
             self.database.execute(
                 _STATEMENTS["record_version"], {"version": version_of(migrations[-1])}
+            )
+            self.database.execute(
+                _STATEMENTS["store_dashboard"],
+                {
+                    "client_id": dashboard.DASHBOARD_CLIENT_ID,
+                    "client_name": dashboard.CLIENT_NAME,
+                    "redirect_uri": dashboard.redirect_uri(self.base_url),
+                },
             )
         return bool(changed)
 

@@ -7,6 +7,7 @@ of 128 bits, and this one stands for a larger number.
 from typing import Final
 
 DASHBOARD_CLIENT_ID: Final = "svc_client_dashboard0000000000000"
+CLIENT_NAME: Final = "This service's own pages"
 SIGNED_IN_PATH: Final = "/signed-in"
 """The path of the resource server to which the authorization server redirects."""
 

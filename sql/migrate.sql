@@ -97,6 +97,24 @@ update svc.schema_version
    set version = %(version)s
  where version <> %(version)s
 
+-- name: store_dashboard
+-- Stores the dashboard as an application, or its name and redirect URI where they have changed. No row: nothing has
+-- changed.
+insert into oauth.client (client_id, client_name, redirect_uris)
+select %(client_id)s::text,
+       %(client_name)s::text,
+       array[%(redirect_uri)s::text]
+ where not exists (
+           select from oauth.client
+            where client_id = %(client_id)s
+              and client_name = %(client_name)s
+              and redirect_uris = array[%(redirect_uri)s]
+       )
+    on conflict (client_id) do update
+   set client_name = excluded.client_name,
+       redirect_uris = excluded.redirect_uris
+returning client_id
+
 -- name: is_embedded
 -- Whether this is an embedded server, which was started with this setting (deploy/postgres/embedded.py).
 select coalesce(current_setting('svc.is_embedded', true), '') = 'on' as is_embedded

@@ -14,6 +14,7 @@ from authserver.oauth.clients import ClientGrant, Registration
 from authserver.oauth.grants import Grant, TooManyAPITokens
 from authserver.rows import Database
 from shared import scopes
+from shared.dashboard import DASHBOARD_CLIENT_ID
 from shared.settings import Settings
 
 _CLIENT_COLUMNS: Final = (
@@ -112,6 +113,10 @@ def show_client(chosen: Settings, client_id: str) -> None:
 @click.pass_obj
 def revoke_client(chosen: Settings, client_id: str) -> None:
     """Remove an application with all its grants. It has to register again."""
+    if client_id == DASHBOARD_CLIENT_ID:
+        raise click.ClickException(
+            "this application is a part of the service: end its grants by 'svc grant revoke'"
+        )
 
     async def remove(database: Database) -> int:
         await _registration(database, client_id)

@@ -1101,8 +1101,8 @@ def test_no_statement_reads_rows_that_are_still_needed(owner: Rows, alice: Perso
     )
     # Only one-time links are few: operators create them one by one, and their table has no index but its
     # key.
-    types = {"batch": "integer", "idle_lifetime": "interval"}
-    values = {"batch": "200", "idle_lifetime": "'30 days'"}
+    types = {"batch": "integer", "idle_lifetime": "interval", "dashboard_client_id": "text"}
+    values = {"batch": "200", "idle_lifetime": "'30 days'", "dashboard_client_id": "'x'"}
     read: dict[str, int] = {}
 
     statements = [(kind.name, kind.statement) for kind in janitor.KINDS]

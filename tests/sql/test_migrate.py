@@ -30,12 +30,30 @@ def empty(deployment: Settings, request: pytest.FixtureRequest) -> Any:
     administer(deployment.database_url or "", sql.SQL("drop database {} with (force)"), name)
 
 
-def test_a_second_run_applies_nothing(deployment: Settings) -> None:
+def test_a_second_run_applies_nothing(deployment: Settings, owner: psycopg.Connection[Any]) -> None:
     said: list[str] = []
 
     migrate(deployment, said.append)
 
+    assert not owner.closed
     assert said == []
+
+
+def test_a_run_stores_the_dashboard_and_its_redirect_uri_follows_the_base_url(
+    deployment: Settings, owner: psycopg.Connection[Any]
+) -> None:
+    stored = []
+    for base_url in ("http://localhost:8401", "http://localhost:8401", "https://api.example.org"):
+        migrate(replace(deployment, base_url=base_url), print)
+        stored += owner.execute(
+            "select client_id, client_name, redirect_uris, created_at, xmin::text from oauth.client"
+        ).fetchall()
+
+    first, unchanged, moved = stored
+    assert first[:2] == ("svc_client_dashboard0000000000000", "This service's own pages")
+    assert first[2] == ["http://localhost:8401/signed-in"]
+    assert unchanged == first
+    assert moved[:4] == (*first[:2], ["https://api.example.org/signed-in"], first[3])
 
 
 def test_concurrent_migrations_create_one_schema(empty: Settings) -> None:
@@ -236,7 +254,7 @@ def test_a_changed_file_also_runs_the_grants(empty: Settings) -> None:
 
 def test_a_connection_is_unchanged_afterwards(empty: Settings) -> None:
     with psycopg.connect(empty.database_url or "", autocommit=True) as connection:
-        migration._Migrator(connection, print, migration.SQL_DIR, ()).run()
+        migration._Migrator(connection, print, migration.SQL_DIR, (), empty.base_url).run()
 
         left = connection.execute(
             """
