@@ -33,7 +33,8 @@ select token_grant.user_id,
        token_grant.scopes,
        token_grant.resource,
        token_grant.created_at,
-       token_grant.last_used_at
+       token_grant.last_used_at,
+       token_grant.session_hash
   from oauth.grant as token_grant
  where token_grant.revoked_at is null
    and (

@@ -32,6 +32,7 @@ from authserver.rows import Database
 from authserver.web.page import Page
 from authserver.web.server import Server
 from shared import scopes
+from shared.dashboard import DASHBOARD_CLIENT_ID
 from shared.tokens import Token
 
 _CHALLENGE: Final = re.compile(r"[A-Za-z0-9_-]{43}")
@@ -72,6 +73,10 @@ async def show(server: Server, request: Request) -> Response:
         )
     user_id = None if browser.person is None else browser.person.user_id
     await server.throttle.count_authorization(user_id, events.request_origin(request).address)
+    if browser.person is not None and may_renew(query, pending):
+        code = await grants.renew(server.database, browser.session, pending)
+        if code is not None:
+            return server.pages.redirect_browser(code_location(server, pending, code), browser)
     request_id = await requests.store(server.database, browser.session, pending)
     if pending.error is not None:
         sent = _values(query, pending.error_parameter)
@@ -105,6 +110,20 @@ def check_request(query: Form, client: Client, rules: Rules) -> PendingRequest:
             error_parameter=error.parameter,
         )
     return replace(bare, scopes=list(requested), resource=resource, code_challenge=code_challenge)
+
+
+def may_renew(query: Form, request: PendingRequest) -> bool:
+    """Return whether a request may be answered without a consent, if a grant of it is live.
+
+    Only the dashboard's may, which is a part of the service. It asks for other scopes with ``prompt=consent``
+    (a parameter of OpenID Connect Core 1.0, section 3.1.2.1).
+    """
+    prompts = (query.get("prompt") or "").split(" ")
+    return (
+        request.client_id == DASHBOARD_CLIENT_ID
+        and request.error is None
+        and "consent" not in prompts
+    )
 
 
 def require_navigation(request: Request) -> None:
@@ -144,6 +163,9 @@ def registered_redirect_uri(query: Form, client: Client, *, port_may_vary: bool)
     if given is None:
         raise UnusableRedirectURI(_absence(query, "redirect_uri"), parameter="redirect_uri")
     if _is_registered(client, given, port_may_vary=port_may_vary):
+        if client.client_id == DASHBOARD_CLIENT_ID:
+            # It follows from SVC_BASE_URL, which an operator may set to an http address in a private network.
+            return given
         try:
             # The rules may be stricter than they were when the client was registered.
             redirects.check(given)
@@ -224,6 +246,14 @@ def requested_scopes(query: Form, client: Client) -> tuple[str, ...]:
     except scopes.UnknownScopeError as error:
         raise InvalidScope(str(error), parameter="scope") from error
     return requested or tuple(client.scopes or ()) or (scopes.DEFAULT,)
+
+
+def code_location(server: Server, pending: PendingRequest, code: Token) -> str:
+    """Return the redirect URI with the code (RFC 6749, section 4.1.2; RFC 9207)."""
+    return redirects.with_parameters(
+        pending.redirect_uri,
+        {"code": code.text, "state": pending.state, "iss": server.settings.auth_url},
+    )
 
 
 def error_location(server: Server, pending: PendingRequest) -> str:

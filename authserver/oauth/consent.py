@@ -10,13 +10,14 @@ from authserver import events, forms
 from authserver.errors import AccessDenied, InvalidRequest
 from authserver.forms import Form
 from authserver.oauth import grants, redirects, requests
-from authserver.oauth.authorize import error_location
+from authserver.oauth.authorize import code_location, error_location
 from authserver.oauth.requests import PendingKey, PendingRequest
 from authserver.people.sessions import Browser, StaleForm
 from authserver.web.failures import RequestGone
 from authserver.web.page import Page
 from authserver.web.server import Server
 from shared import scopes, tokens
+from shared.dashboard import DASHBOARD_CLIENT_ID
 from shared.scopes import SCOPES, WITHOUT_ENDPOINT
 from shared.tokens import Token
 
@@ -73,10 +74,11 @@ async def decide(server: Server, request: Request) -> Response:
             waiting,
             granted,
             events.request_origin(request),
+            ends_with_session=pending.client_id == DASHBOARD_CLIENT_ID,
         )
         if code is None:
             return await _gone(server, browser, waiting)
-        location = _code_location(server, pending, code)
+        location = code_location(server, pending, code)
         if redirects.is_private_use(pending.redirect_uri):
             # A browser that passes a link to an application keeps showing the page it was on.
             return server.pages.render(_allowed(pending, location), browser)
@@ -110,14 +112,6 @@ def _decision(form: Form, requested: list[str]) -> tuple[str, ...] | None:
     return scopes.ordered(ticked) if decision == "allow" else None
 
 
-def _code_location(server: Server, pending: PendingRequest, code: Token) -> str:
-    """Return the redirect URI with the code (RFC 6749, section 4.1.2; RFC 9207)."""
-    return redirects.with_parameters(
-        pending.redirect_uri,
-        {"code": code.text, "state": pending.state, "iss": server.settings.auth_url},
-    )
-
-
 async def _decline(server: Server, waiting: PendingKey, pending: PendingRequest) -> str:
     """Decline a request and return the redirect URI with the error. Raises RequestGone."""
     if not await requests.take(server.database, waiting):
@@ -148,6 +142,7 @@ def _page(
             "problem": problem,
             "ticked": () if problem else requested,
             "client_name": pending.client_name,
+            "is_built_in": pending.client_id == DASHBOARD_CLIENT_ID,
             "destination": redirects.destination(pending.redirect_uri),
             "is_loopback": redirects.is_loopback(pending.redirect_uri),
             "is_private_use": redirects.is_private_use(pending.redirect_uri),

@@ -11,6 +11,13 @@ requests exactly one succeeds. For the others, the reason is determined afterwar
 request that presents a spent code or a rotated refresh token revokes the grant, whatever else is wrong with
 it. Tokens are valid only while their grant is, so revoking a grant is a single update however many tokens
 it has, and tokens that a concurrent request issues a moment later are never valid.
+
+A grant of the dashboard belongs to a sign-in session and is deleted with it, by a foreign key. While it is
+live, further codes renew it without a consent:
+
+    consent ─► code ──redeem──► token pair, and the earlier pair ends ─┐
+                ▲                                                     │
+                └─────────── renew, with the same scopes ──────────────┘
 """
 
 from collections.abc import Iterable
@@ -44,11 +51,12 @@ from authserver.errors import (
 from authserver.events import Event, RequestOrigin
 from authserver.lineage import Lineage, mint_code, range_of_code, range_of_grant
 from authserver.oauth import clients
-from authserver.oauth.requests import PendingKey
+from authserver.oauth.requests import PendingKey, PendingRequest
 from authserver.people import sessions
 from authserver.people.sessions import StaleForm
 from authserver.rows import Database, Parameters
 from shared import tokens
+from shared.dashboard import DASHBOARD_CLIENT_ID
 from shared.tokens import Token
 
 SQL: Final = rows.load("oauth/grants.sql", "events.sql")
@@ -145,6 +153,13 @@ class Parties:
 class _Issued:
     grant_id: UUID
     scopes: list[str]
+    is_first: bool = True
+    """Whether a code gave the grant its first token pair."""
+
+
+@dataclass(frozen=True)
+class _GrantId:
+    grant_id: UUID
 
 
 @dataclass(frozen=True)
@@ -182,8 +197,14 @@ async def issue_code(
     waiting: PendingKey,
     scopes: tuple[str, ...],
     origin: RequestOrigin,
+    *,
+    ends_with_session: bool = False,
 ) -> Token | None:
-    """Return a code for ``scopes`` of a pending request, or None if it is no longer pending."""
+    """Return a code for ``scopes`` of a pending request, or None if it is no longer pending.
+
+    ``ends_with_session``: the grant belongs to the sign-in session of the request, and replaces an earlier
+    one of the same application there.
+    """
     grant_id = uuid4()
     code = mint_code(user_id, grant_id)
     consented = await changes.run(
@@ -197,10 +218,39 @@ async def issue_code(
             "code_hash": code.hash,
             "lifetime": CODE_LIFETIME,
             "most_grants": MAX_APPLICATION_GRANTS,
+            "owning_session_hash": waiting.session.hash if ends_with_session else None,
         },
         origin,
+        preceded_by=SQL["lock_session"] if ends_with_session else None,
     )
     return code if consented else None
+
+
+async def renew(database: Database, session: Token, request: PendingRequest) -> Token | None:
+    """Return a code of the live grant that belongs to a sign-in session, or None without such a grant.
+
+    The code has the scopes of the grant, whatever the request asks for. The grant must be the client's and
+    for the same resource.
+    """
+    owner = {"user_id": session.user_id, "session_hash": session.hash}
+    found = await rows.one(database, _GrantId, SQL["session_grant"], {**vars(request), **owner})
+    if found is None:
+        return None
+    code = mint_code(session.user_id, found.grant_id)
+    renewed = await rows.one(
+        database,
+        _GrantId,
+        SQL["renew"],
+        {
+            **owner,
+            "grant_id": found.grant_id,
+            "code_hash": code.hash,
+            "redirect_uri": request.redirect_uri,
+            "code_challenge": request.code_challenge,
+            "lifetime": CODE_LIFETIME,
+        },
+    )
+    return None if renewed is None else code
 
 
 async def redeem_code(
@@ -217,10 +267,11 @@ async def redeem_code(
     grant = range_of_code(code)
     access_token = tokens.mint(tokens.ACCESS, code.user_id)
     refresh_token = lineage.mint(code.user_id, grant)
-    issued = await rows.one(
+    may_be_renewed = presented.client_id == DASHBOARD_CLIENT_ID
+    found = await rows.every(
         database,
         _Issued,
-        SQL["redeem_code"],
+        SQL["redeem_code_of_session" if may_be_renewed else "redeem_code"],
         {
             "user_id": code.user_id,
             "code_hash": code.hash,
@@ -232,11 +283,14 @@ async def redeem_code(
             **_pair_parameters(access_token, refresh_token),
             **origin.parameters,
         },
+        preceded_by=SQL["lock_grant_of_code"] if may_be_renewed else None,
     )
-    if issued is None:
+    if not found:
         raise await _code_refusal(database, code, presented, origin)
-    created = Event("token_created", code.user_id, presented.client_id, issued.grant_id)
-    events.write_log([created], origin)
+    issued = found[0]
+    if issued.is_first:
+        created = Event("token_created", code.user_id, presented.client_id, issued.grant_id)
+        events.write_log([created], origin)
     return TokenPair(access_token, refresh_token, issued.scopes, issued.grant_id)
 
 

@@ -2,18 +2,37 @@
 --
 -- Statements that write tokens lock the grant's row first, with the lock that foreign keys take anyway; a
 -- consent locks the application's row. Deleting an account or an application, and the janitor, lock rows in
--- the same order, so there are no deadlocks.
+-- the same order, so there are no deadlocks. Statements about a grant that belongs to a sign-in session lock the
+-- session before all of these, as ending the session does.
+
+-- name: lock_session
+-- Locks a sign-in session before a consent whose grant belongs to it, in the same transaction. It waits for another
+-- consent in that session, so that the next statement sees its grant and replaces it.
+select session_hash
+  from identity.session
+ where user_id = %(user_id)s
+   and session_hash = %(owning_session_hash)s
+   for no key update
 
 -- name: grant_code
 -- Pending request with a consent ─► grant and code. No row: the request is no longer pending, so that of two
 -- submits of one form only one gets a code. A person has at most `most_grants` live grants of applications: those
--- that were not used for longest are revoked.
+-- that were not used for longest are revoked. With an `owning_session_hash`, the grant ends with that sign-in session,
+-- replaces the session's earlier grant of the application, and is not among those; no row if the session has ended.
 with pending as (
     -- Lock the application before its request, in the order in which deleting an application locks them.
     select authorization_request.request_hash
       from oauth.authorization_request
       join oauth.client using (client_id)
      where authorization_request.request_hash = %(request_hash)s
+       and (
+               %(owning_session_hash)s::bytea is null
+            or exists (
+                   select from identity.session
+                    where user_id = %(user_id)s
+                      and session_hash = %(owning_session_hash)s::bytea
+               )
+           )
        for no key update of client
 ),
 taken as (
@@ -35,13 +54,26 @@ authorized as (
       from taken
      where oauth.client.client_id = taken.client_id
 ),
+replaced as (
+    update oauth.grant
+       set revoked_at = now()
+      from taken
+     where oauth.grant.user_id = %(user_id)s
+       and oauth.grant.session_hash = %(owning_session_hash)s::bytea
+       and oauth.grant.client_id = taken.client_id
+       and oauth.grant.revoked_at is null
+    returning oauth.grant.user_id,
+              oauth.grant.client_id,
+              oauth.grant.grant_id
+),
 granted as (
-    insert into oauth.grant (user_id, grant_id, client_id, scopes, resource)
+    insert into oauth.grant (user_id, grant_id, client_id, scopes, resource, session_hash)
     select %(user_id)s,
            %(grant_id)s,
            client_id,
            %(scopes)s,
-           resource
+           resource,
+           %(owning_session_hash)s::bytea
       from taken
     returning user_id,
               client_id,
@@ -77,6 +109,8 @@ surplus as (
                  from oauth.live_grant
                  join held_user using (user_id)
                 where live_grant.client_id is not null
+                  and live_grant.session_hash is null
+                  and %(owning_session_hash)s::bytea is null
                 order by coalesce(live_grant.last_used_at, live_grant.created_at) desc,
                          live_grant.created_at desc
                offset %(most_grants)s - 1
@@ -106,10 +140,46 @@ new_event as (
            user_id,
            client_id,
            grant_id
-      from ended
+      from (select * from replaced union all select * from ended) as revoked
 ),
 --include recorded
 --include recorded_events
+
+-- name: session_grant
+-- The live grant of an application that belongs to a sign-in session. No row: there is none for this resource.
+select grant_id
+  from oauth.live_grant
+ where user_id = %(user_id)s
+   and session_hash = %(session_hash)s
+   and client_id = %(client_id)s
+   and resource is not distinct from %(resource)s::text
+
+-- name: renew
+-- Live grant of a sign-in session ─► the same grant with a further code. No row: the grant has ended meanwhile.
+with held as (
+    select user_id,
+           grant_id
+      from oauth.grant
+     where user_id = %(user_id)s
+       and grant_id = %(grant_id)s
+       and session_hash = %(session_hash)s
+       and revoked_at is null
+       for key share
+),
+issued as (
+    insert into oauth.authorization_code
+           (user_id, code_hash, grant_id, redirect_uri, code_challenge, expires_at)
+    select user_id,
+           %(code_hash)s,
+           grant_id,
+           %(redirect_uri)s,
+           %(code_challenge)s,
+           now() + %(lifetime)s::interval
+      from held
+    returning grant_id
+)
+select grant_id
+  from issued
 
 -- fragment: token_pair
 -- A token pair for the grant whose code or refresh token was `redeemed`.
@@ -134,9 +204,9 @@ issued_access_token as (
       from redeemed
 ),
 
--- name: redeem_code
--- Code ─► token pair. No row: the code is spent or expired, or a parameter does not match it.
-with held as (
+-- fragment: spent_code
+-- gives: spent_code (grant_id, scopes, issued_at)
+held as (
     select grant_row.grant_id,
            grant_row.scopes
       from oauth.authorization_code
@@ -149,7 +219,7 @@ with held as (
        and grant_row.revoked_at is null
        for key share of grant_row
 ),
-redeemed as (
+spent_code as (
     update oauth.authorization_code
        set spent_at = now()
       from held
@@ -160,7 +230,18 @@ redeemed as (
        and authorization_code.expires_at > now()
        and authorization_code.spent_at is null
     returning held.grant_id,
-              held.scopes
+              held.scopes,
+              authorization_code.issued_at
+),
+
+-- name: redeem_code
+-- Code ─► token pair. No row: the code is spent or expired, or a parameter does not match it.
+with
+--include spent_code
+redeemed as (
+    select grant_id,
+           scopes
+      from spent_code
 ),
 --include token_pair
 new_event as (
@@ -173,6 +254,71 @@ new_event as (
 --include recorded
 select grant_id,
        scopes
+  from redeemed
+
+-- name: lock_grant_of_code
+-- Locks the grant of a code before the next statement, in the same transaction. Of two codes of one grant, the second
+-- one waits, and then ends the refresh token of the first one.
+select grant_row.grant_id
+  from oauth.authorization_code
+  join oauth.grant as grant_row using (user_id, grant_id)
+ where authorization_code.user_id = %(user_id)s
+   and authorization_code.code_hash = %(code_hash)s
+   and grant_row.user_id = %(user_id)s
+   for no key update of grant_row
+
+-- name: redeem_code_of_session
+-- The same for a grant that belongs to a sign-in session, which may be renewed. The earlier pair of the grant ends. Access
+-- tokens that were issued after the code are kept: two tabs have renewed the grant at once, and both go on.
+with
+--include spent_code
+rotated_token as (
+    update oauth.refresh_token
+       set rotated_at = now()
+      from spent_code
+     where refresh_token.user_id = %(user_id)s
+       and refresh_token.grant_id = spent_code.grant_id
+       and refresh_token.rotated_at is null
+    returning refresh_token.grant_id
+),
+ended_token as (
+    update oauth.access_token
+       set revoked_at = now()
+      from spent_code
+     where access_token.user_id = %(user_id)s
+       and access_token.grant_id = spent_code.grant_id
+       and access_token.issued_at < spent_code.issued_at
+       and access_token.revoked_at is null
+),
+forgotten_code as (
+    -- Their tokens have ended, so replay detection does not need them.
+    delete from oauth.authorization_code
+     using spent_code
+     where authorization_code.user_id = %(user_id)s
+       and authorization_code.grant_id = spent_code.grant_id
+       and authorization_code.expires_at < now() - interval '1 day'
+),
+redeemed as (
+    -- The join ends the earlier refresh token before the next one is stored: a grant has only one that is current.
+    select spent_code.grant_id,
+           spent_code.scopes,
+           rotated_token.grant_id is null as is_first
+      from spent_code
+      left join rotated_token using (grant_id)
+),
+--include token_pair
+new_event as (
+    select 'token_created' as event,
+           %(user_id)s::uuid as user_id,
+           %(client_id)s::text as client_id,
+           grant_id
+      from redeemed
+     where is_first
+),
+--include recorded
+select grant_id,
+       scopes,
+       is_first
   from redeemed
 
 -- name: revoke_grant_of_spent_code
@@ -557,9 +703,16 @@ select grant_row.grant_id,
     on renewal.user_id = %(user_id)s
    and renewal.grant_id = grant_row.grant_id
    and renewal.rotated_at is null
-  left join oauth.authorization_code as code
-    on code.user_id = %(user_id)s
-   and code.grant_id = grant_row.grant_id
+  left join lateral (
+           -- A grant that was renewed has several codes.
+           select redirect_uri,
+                  expires_at
+             from oauth.authorization_code
+            where authorization_code.user_id = %(user_id)s
+              and authorization_code.grant_id = grant_row.grant_id
+            order by issued_at desc
+            limit 1
+       ) as code on true
  where grant_row.user_id = %(user_id)s
  order by grant_row.created_at,
           grant_row.grant_id

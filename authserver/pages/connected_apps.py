@@ -18,6 +18,7 @@ from authserver.oauth.grants import Grant
 from authserver.pages import grant_list
 from authserver.web.page import Page
 from authserver.web.server import Server
+from shared.dashboard import DASHBOARD_CLIENT_ID
 from shared.scopes import SCOPES
 
 PATH: Final = "/settings/apps"
@@ -47,6 +48,11 @@ class App:
     connections: list[Connection]
     number: int
     """Its number on the page, which distinguishes applications of the same name."""
+
+    @property
+    def is_built_in(self) -> bool:
+        """Whether it is the dashboard, which is a part of the service."""
+        return self.client_id == DASHBOARD_CLIENT_ID
 
     @property
     def last_used_at(self) -> datetime | None:

@@ -9,6 +9,8 @@ from starlette.responses import Response
 from authserver import errors, events, forms
 from authserver.errors import TooManyRequests
 from authserver.forms import Form
+from authserver.oauth import requests
+from authserver.oauth.requests import PendingKey
 from authserver.people import accounts, passkeys, sessions
 from authserver.people.passkeys import ProofRefused
 from authserver.people.sessions import Browser, StaleForm
@@ -16,6 +18,7 @@ from authserver.web import page as pages
 from authserver.web.page import Page
 from authserver.web.server import Server
 from shared import tokens
+from shared.dashboard import DASHBOARD_CLIENT_ID
 from shared.tokens import Token
 
 PATHS: Final = (
@@ -80,7 +83,18 @@ async def show(server: Server, request: Request) -> Response:
     browser = await server.browser(request)
     if browser.person is not None:
         return server.pages.redirect_browser(next_path(going_to), browser)
-    return render(server, browser, going_to, done=_DONE.get(query.get("done") or ""))
+    done = _DONE.get(query.get("done") or "")
+    is_for_client = await _is_for_client(server, browser, going_to)
+    return render(server, browser, going_to, done=done, is_for_client=is_for_client)
+
+
+async def _is_for_client(server: Server, browser: Browser, going_to: str) -> bool:
+    """Return whether a person signs in for an application's request, and not for the dashboard's."""
+    request_id = tokens.parse(tokens.REQUEST, going_to)
+    if request_id is None:
+        return False
+    pending = await requests.find(server.database, PendingKey(request_id, browser.session))
+    return pending is None or pending.client_id != DASHBOARD_CLIENT_ID
 
 
 async def submit(server: Server, request: Request) -> Response:
@@ -89,24 +103,38 @@ async def submit(server: Server, request: Request) -> Response:
     form.check()
     going_to = form.get("next") or ""
     browser = await server.browser(request)
-    email = form.get("email") or ""
     try:
         server.signer.check_form(request, form, browser, going_to)
     except StaleForm:
         if browser.person is not None:
             # The person has signed in in another tab meanwhile, so this form is no longer needed.
             return server.pages.redirect_browser(next_path(going_to), browser)
-        return render(server, browser, going_to, email, problem=OUT_OF_DATE, status=403)
+        return await _render_refused(server, browser, form, OUT_OF_DATE, 403)
     try:
         session = await _authenticate(server, browser, form, request)
     except ProofRefused as error:
-        return render(server, browser, going_to, email, problem=str(error), status=400)
+        return await _render_refused(server, browser, form, str(error), 400)
     except TooManyRequests as error:
         problem = _FAILED if form.get("credential") is None else passkeys.TOO_MANY_ATTEMPTS
-        refused = render(server, browser, going_to, email, problem=problem, status=error.status)
+        refused = await _render_refused(server, browser, form, problem, error.status)
         refused.headers.update(errors.retry_after(error))
         return refused
     return server.pages.redirect(next_path(going_to), session)
+
+
+async def _render_refused(
+    server: Server, browser: Browser, form: Form, problem: str, status: int
+) -> Response:
+    going_to = form.get("next") or ""
+    return render(
+        server,
+        browser,
+        going_to,
+        form.get("email") or "",
+        problem=problem,
+        status=status,
+        is_for_client=await _is_for_client(server, browser, going_to),
+    )
 
 
 async def _authenticate(server: Server, browser: Browser, form: Form, request: Request) -> Token:
@@ -166,12 +194,16 @@ def render(
     done: str | None = None,
     problem: str | None = None,
     status: int = 200,
+    is_for_client: bool = True,
 ) -> Response:
-    """Return the sign-in page, with a problem if there is one."""
+    """Return the sign-in page, with a problem if there is one.
+
+    ``is_for_client``: a request that it continues with is that of an application other than the dashboard.
+    """
     next_value = form_next(going_to)
     content = {
         "next": next_value,
-        "is_for_client": next_value != "" and not is_page(next_value),
+        "is_for_client": next_value != "" and not is_page(next_value) and is_for_client,
         "email": email,
         "passkey_options": passkeys.sign_in_options(server.signer, browser),
         "done": done,

@@ -64,6 +64,7 @@ admitted as (
     returning passkey.user_id
 ),
 --include opened_session
+--include moved_grants
 new_event as (
     select 'signed_in' as event,
            user_id,

@@ -31,6 +31,7 @@ select person.user_id,
 -- used for longest end.
 -- needs: admitted (user_id)
 -- gives: opened_session (user_id)
+-- gives: closed_session (user_id)
 -- gives: ended_session (user_id, was_live)
 opened_session as (
     insert into identity.session
@@ -49,6 +50,7 @@ closed_session as (
      where user_id = %(old_user_id)s
        and session_hash = %(old_session_hash)s
        and exists (select from opened_session)
+    returning user_id
 ),
 surplus as (
     -- The new session is not among these rows yet. Concurrent statements lock them in the same order.
@@ -91,6 +93,21 @@ moved_provider_sign_in as (
        and exists (select from opened_session)
 ),
 
+-- fragment: moved_grants
+-- Gives the new session the grants of the previous one if it is the same person's, who has confirmed the sign-in. The
+-- foreign key is checked at the end of the statement, so these grants are not deleted with the previous session. That
+-- session is locked first, as in all statements that end one.
+-- needs: opened_session (user_id)
+-- needs: closed_session (user_id)
+moved_grant as (
+    update oauth.grant
+       set session_hash = %(session_hash)s
+      from closed_session
+      join opened_session using (user_id)
+     where oauth.grant.user_id = closed_session.user_id
+       and oauth.grant.session_hash = %(old_session_hash)s
+),
+
 -- name: sign_in
 -- Opens a session of a person in one browser. No row: all sessions of the person were ended since they
 -- authenticated, so this one must not open either.
@@ -102,6 +119,7 @@ with admitted as (
        for share
 ),
 --include opened_session
+--include moved_grants
 new_event as (
     select 'signed_in' as event,
            user_id,

@@ -16,9 +16,12 @@ import psycopg
 from playwright.sync_api import Locator, Page
 
 from authserver.people import first_account, provider
+from shared import dashboard
+from shared.dashboard import DASHBOARD_CLIENT_ID
 from shared.settings import Provider, Settings
 from tests import processes
 from tests.cli.terminal import Terminal
+from tests.oauth.conftest import store_dashboard
 from tests.oauth.visitor import CHALLENGE
 from tests.pages.issuer import CLIENT_ID, CLIENT_SECRET, listening
 
@@ -159,6 +162,11 @@ class Tour:
         ):
             self._open(self._authorization(redirect_uri, scope, name))
             yield name
+        store_dashboard(self.owner, self.settings.base_url)
+        self._grant(DASHBOARD_CLIENT_ID)
+        own = dashboard.redirect_uri(self.settings.base_url)
+        self._open(self._path(DASHBOARD_CLIENT_ID, own, "read:activity read:music read:profile"))
+        yield "consent-own-pages"
 
     def _authorization(self, redirect_uri: str, scope: str, name: str) -> str:
         registered = httpx2.post(
@@ -166,9 +174,12 @@ class Tour:
             json={"client_name": f"Weekly Report ({name})", "redirect_uris": [redirect_uri]},
         )
         self._grant(registered.json()["client_id"])
+        return self._path(registered.json()["client_id"], redirect_uri, scope)
+
+    def _path(self, client_id: str, redirect_uri: str, scope: str) -> str:
         query = httpx2.QueryParams(
             response_type="code",
-            client_id=registered.json()["client_id"],
+            client_id=client_id,
             redirect_uri=redirect_uri,
             scope=scope,
             state="xyz",

@@ -13,7 +13,8 @@ from starlette.testclient import TestClient
 import authserver.app
 from authserver.people import sessions
 from authserver.people.passwords import Hasher
-from shared import tokens
+from deploy.migrate import SQL_DIR
+from shared import dashboard, queries, tokens
 from shared.settings import Settings
 from tests.cli.terminal import Terminal
 from tests.client import AppClient
@@ -121,6 +122,29 @@ def register(server: TestClient) -> Register:
 def application(register: Register) -> Application:
     """An application with a name and one redirect URI."""
     return register(client_name="Weekly Report")
+
+
+def store_dashboard(owner: psycopg.Connection[Any], base_url: str) -> None:
+    """Store the dashboard as ``svc migrate`` does."""
+    owner.execute(
+        queries.load(SQL_DIR / "migrate.sql")["store_dashboard"],
+        {
+            "client_id": dashboard.DASHBOARD_CLIENT_ID,
+            "client_name": dashboard.CLIENT_NAME,
+            "redirect_uri": dashboard.redirect_uri(base_url),
+        },
+    )
+
+
+@pytest.fixture
+def own_pages(
+    server: TestClient, settings: Settings, owner: psycopg.Connection[Any]
+) -> Application:
+    """The dashboard, which is an application of the authorization server like any other."""
+    store_dashboard(owner, settings.base_url)
+    return Application(
+        server, dashboard.DASHBOARD_CLIENT_ID, dashboard.redirect_uri(settings.base_url)
+    )
 
 
 @pytest.fixture
