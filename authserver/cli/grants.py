@@ -13,7 +13,7 @@ from authserver.oauth import clients, grants, redirects
 from authserver.oauth.clients import ClientGrant, Registration
 from authserver.oauth.grants import Grant, TooManyAPITokens
 from authserver.rows import Database
-from shared import scopes
+from shared import scopes, screen
 from shared.dashboard import DASHBOARD_CLIENT_ID
 from shared.settings import Settings
 
@@ -69,7 +69,7 @@ def list_clients(chosen: Settings, limit: int, *, is_json: bool) -> None:
         is_json=is_json,
     )
     if count > len(listed):
-        more = terminal.counted(count - len(listed), "application")
+        more = screen.counted(count - len(listed), "application")
         click.echo(f"{more} more: see --limit", err=True)
 
 
@@ -84,7 +84,7 @@ def show_client(chosen: Settings, client_id: str) -> None:
         return registration, await clients.live_grants(database, client_id)
 
     registration, live_grants = terminal.ask(chosen, collect)
-    terminal.print_facts(
+    screen.print_facts(
         ("id", registration.client_id),
         ("name", registration.client_name or "-"),
         ("asks for", " ".join(registration.scopes or ("-",))),
@@ -93,7 +93,7 @@ def show_client(chosen: Settings, client_id: str) -> None:
         *(("redirect URI", uri) for uri in registration.redirect_uris),
     )
     click.echo()
-    terminal.table(
+    screen.table(
         _CLIENT_GRANT_COLUMNS,
         (
             (
@@ -123,7 +123,7 @@ def revoke_client(chosen: Settings, client_id: str) -> None:
         return len(await clients.remove(database, client_id, events.COMMAND))
 
     count = terminal.ask(chosen, remove)
-    click.echo(f"removed {client_id} and {terminal.counted(count, 'live grant')}")
+    click.echo(f"removed {client_id} and {screen.counted(count, 'live grant')}")
 
 
 async def _registration(database: Database, client_id: str) -> Registration:

@@ -24,7 +24,7 @@ from authserver.people.accounts import (
 from authserver.people.passwords import Hasher, UnacceptablePassword
 from authserver.people.sessions import SignIn
 from authserver.rows import Database
-from shared import database
+from shared import database, screen
 from shared.pool import Connection
 from shared.settings import Settings
 
@@ -94,7 +94,7 @@ def list_users(chosen: Settings, limit: int, *, is_json: bool) -> None:
         is_json=is_json,
     )
     if count > len(listed):
-        more = terminal.counted(count - len(listed), "account")
+        more = screen.counted(count - len(listed), "account")
         click.echo(f"{more} more: see --limit", err=True)
 
 
@@ -114,7 +114,7 @@ def show_user(chosen: Settings, email: str) -> None:
 
     account, sign_ins, live_grants = terminal.ask(chosen, collect)
     tokens = sum(each.client_id is None for each in live_grants)
-    terminal.print_facts(
+    screen.print_facts(
         ("id", str(account.user_id)),
         ("email", account.email),
         ("name", account.display_name or "-"),
@@ -123,9 +123,9 @@ def show_user(chosen: Settings, email: str) -> None:
         ("created", terminal.minute(account.created_at)),
         ("last seen", terminal.minute(account.seen_at)),
         ("signs in by", ", ".join(account.sign_in_methods) or "-"),
-        ("signed in", terminal.counted(sign_ins, "browser")),
-        ("access", terminal.counted(len(live_grants) - tokens, "application")),
-        ("", terminal.counted(tokens, "API token")),
+        ("signed in", screen.counted(sign_ins, "browser")),
+        ("access", screen.counted(len(live_grants) - tokens, "application")),
+        ("", screen.counted(tokens, "API token")),
     )
 
 
@@ -275,7 +275,7 @@ def revoke_sessions(chosen: Settings, email: str) -> None:
         account = await terminal.account(database, email)
         return await sessions.sign_out_everywhere(database, account.user_id, events.COMMAND)
 
-    click.echo(f"ended {terminal.counted(terminal.ask(chosen, end), 'session')}")
+    click.echo(f"ended {screen.counted(terminal.ask(chosen, end), 'session')}")
 
 
 @click.group()

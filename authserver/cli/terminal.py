@@ -5,9 +5,7 @@ Commands print no security events; ``svc event list`` prints the events of an ac
 
 import asyncio
 import json
-import shutil
 import sys
-import textwrap
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple, TypeVar
@@ -20,7 +18,7 @@ from authserver import forms, rows
 from authserver.people import accounts
 from authserver.people.accounts import Account
 from authserver.rows import Database
-from shared import schema
+from shared import schema, screen
 from shared.settings import Settings
 
 Answer = TypeVar("Answer")
@@ -123,7 +121,7 @@ def print_list(
         # ASCII alone, so that no character can overwrite other text on the screen.
         click.echo(json.dumps(objects, indent=2))
         return
-    table(
+    screen.table(
         [column.title for column in columns],
         (
             [_cell(column, value) for column, value in zip(columns, line, strict=True)]
@@ -152,54 +150,8 @@ def _cell(column: Column, value: Value) -> str:
             text = ""
         case _:
             text = column.separator.join(map(str, value))
-    return shortened(text or column.absent, column.longest or len(text or column.absent))
-
-
-def table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> None:
-    """Print ``lines`` under ``header``, in columns if they fit the terminal."""
-    cells = [[plain(cell) for cell in line] for line in (header, *lines)]
-    widths = [max(len(cell) for cell in column) for column in zip(*cells, strict=True)]
-    screen = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    if screen is not None and sum(widths) + 2 * (len(widths) - 1) > screen and len(cells) > 1:
-        _print_blocks(cells, screen)
-        return
-    for line in cells:
-        padded = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-        click.echo("  ".join(padded).rstrip())
-
-
-def _print_blocks(cells: Sequence[Sequence[str]], screen: int) -> None:
-    """Print a table that is wider than the terminal: each of its lines as a block, a line for each cell."""
-    header, *lines = cells
-    margin = max(map(len, header)) + 2
-    for number, line in enumerate(lines):
-        if number:
-            click.echo()
-        for title, cell in zip(header, line, strict=True):
-            first, *further = textwrap.wrap(cell, max(20, screen - margin)) or [""]
-            click.echo(f"{title:<{margin}}{first}".rstrip())
-            for rest in further:
-                click.echo(" " * margin + rest)
-
-
-def print_facts(*facts: tuple[str, str]) -> None:
-    """Print one line for each name and value."""
-    for name, value in facts:
-        click.echo(f"{name:<15}  {plain(value)}")
-
-
-def plain(value: str) -> str:
-    """Return ``value`` without the characters that a terminal would interpret.
-
-    Browsers and applications choose their own names; an escape sequence in a name could overwrite other
-    text on the screen.
-    """
-    return "".join(letter for letter in value if letter.isprintable())
-
-
-def shortened(value: str, length: int) -> str:
-    """Return ``value``, cut to ``length`` characters."""
-    return value if len(value) <= length else f"{value[: length - 1]}…"
+    drawn = screen.plain(text) or column.absent
+    return drawn if column.longest is None else screen.shortened(drawn, column.longest)
 
 
 def minute(at: datetime | None) -> str:
@@ -214,8 +166,3 @@ def second(at: datetime) -> str:
 
 def _until(at: datetime, precision: str) -> str:
     return f"{at.astimezone(UTC).replace(tzinfo=None).isoformat(' ', precision)}Z"
-
-
-def counted(count: int, noun: str) -> str:
-    """Return a count with its noun, which gets an s in the plural."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -26,7 +26,7 @@ from deploy.demo.days import Life
 from deploy.demo.life import Piece, Story, memberships
 from deploy.demo.world import AMSTERDAM
 from resourceserver.timeline import rollups, rounds, summaries
-from shared import database, queries, schema
+from shared import database, queries, schema, screen
 from shared.settings import Settings
 
 SQL: Final = queries.load(Path(__file__).with_name("demo.sql"))
@@ -188,7 +188,7 @@ def _account(connection: Connection, email: str) -> tuple[UUID, str]:
     row = connection.execute(SQL["account"], {"email": folded}).fetchone()
     if row is None:
         raise click.ClickException(
-            f"there is no account {terminal.plain(email)}; add one with 'svc user add'"
+            f"there is no account {screen.plain(email)}; add one with 'svc user add'"
         )
     return row[0], row[1]
 

@@ -16,7 +16,7 @@ from authserver.pages.categories import FIELDS, MATCHES, SCORES
 from authserver.people import names
 from deploy.operators import people
 from deploy.operators.people import Connection
-from shared import queries
+from shared import queries, screen
 from shared.settings import Settings
 
 SQL: Final = queries.load(Path(__file__).with_name("categories.sql"))
@@ -176,7 +176,7 @@ def remove_rule(chosen: Settings, email: str, rule_id: UUID) -> None:
         (pattern,) = _row(connection, "remove_rule", user_id=user_id, category_rule_id=rule_id)
     if pattern is None:
         raise click.ClickException(f"{email} has no rule {rule_id}")
-    click.echo(f"removed {terminal.plain(pattern)}")
+    click.echo(f"removed {screen.plain(pattern)}")
 
 
 # A score below 0 begins like an option.
@@ -195,7 +195,7 @@ def set_score(chosen: Settings, email: str, name: str, score: int | None, *, res
         (problem,) = _row(connection, "score", user_id=user_id, category=wanted, score=score)
         _problem(problem)
     meaning = "as usual" if score is None else SCORES[score].lower()
-    click.echo(f"{terminal.plain(wanted)} is {meaning}")
+    click.echo(f"{screen.plain(wanted)} is {meaning}")
 
 
 @category.command("test")
@@ -246,7 +246,7 @@ def _explain(connection: Connection, user_id: UUID, session: dict[str, str | Non
     if reason is None:
         field, match, pattern = rule
         reason = f"the rule that {field} {MATCHES[match]} {pattern}"
-    click.echo(terminal.plain(f"{name}: {reason}"))
+    click.echo(screen.plain(f"{name}: {reason}"))
 
 
 def _recorded(name: str, value: str) -> str | None:
@@ -272,11 +272,11 @@ def _preview(connection: Connection, user_id: UUID, field: str, match: str, patt
     total_ms, count, ruled_ms, found = _row(
         connection, "matches", user_id=user_id, field=field, **rule
     )
-    total = f"{categories.spent(total_ms)} in {terminal.counted(count, 'session')}"
+    total = f"{categories.spent(total_ms)} in {screen.counted(count, 'session')}"
     ruled = f", of which rules decide {categories.spent(ruled_ms)} already" if ruled_ms else ""
     click.echo(f"matches {total} of the last 30 days{ruled}")
     if found:
-        terminal.table(_NAME_COLUMNS, map(_name_cells, found))
+        screen.table(_NAME_COLUMNS, map(_name_cells, found))
 
 
 def _name_cells(each: dict[str, Any]) -> Sequence[str]:

@@ -30,7 +30,7 @@ from resourceserver.integrations.imports.files import CannotOpen
 from resourceserver.integrations.imports.receipts import AlreadyRunning, Connection, Import, Receipt
 from resourceserver.integrations.imports.running import Database, DryRun, Interrupted, Over
 from resourceserver.timeline import rounds
-from shared import database
+from shared import database, screen
 from shared.settings import Settings
 
 _COLUMNS: Final = (
@@ -142,7 +142,7 @@ def _format(name: str | None) -> Format | None:
     found = named(name, FORMATS)
     if found is None:
         names = ", ".join(sorted(each.name for each in FORMATS))
-        raise click.ClickException(f"there is no format {terminal.plain(name)}; there are {names}")
+        raise click.ClickException(f"there is no format {screen.plain(name)}; there are {names}")
     return found
 
 
@@ -171,7 +171,7 @@ def _import_file(
     chosen: Settings, email: str, path: Path, form: Format | None, *, is_dry: bool, is_json: bool
 ) -> _Outcome:
     """Import one file and print its receipt and problem."""
-    name = terminal.plain(str(path))
+    name = screen.plain(str(path))
     is_stopped = False
     receipt: Receipt | None
     try:
@@ -206,7 +206,7 @@ def _import_file(
     if not is_json and receipt is not None:
         _report(name, receipt)
     if problem is not None:
-        click.echo(terminal.plain(f"{name}: {problem}"), err=True)
+        click.echo(screen.plain(f"{name}: {problem}"), err=True)
     return _Outcome(receipt, problem is None, is_stopped)
 
 
@@ -323,14 +323,14 @@ def _report(name: str, receipt: Receipt) -> None:
     for refusal in receipt["refused"][:_MOST_REASONS]:
         click.echo(f"  refused {refusal['count']}: {refusal['reason']}")
         for example in refusal["examples"]:
-            click.echo(terminal.plain(f"    {example}"))
+            click.echo(screen.plain(f"    {example}"))
     for part in receipt["parts"]:
         if part["problem"] is not None:
-            click.echo(terminal.plain(f"  {part['name']}: {part['problem']}"))
+            click.echo(screen.plain(f"  {part['name']}: {part['problem']}"))
     if receipt["ignored"]["count"]:
         names = ", ".join(receipt["ignored"]["names"][:_MOST_NAMES])
-        count = terminal.counted(receipt["ignored"]["count"], "file")
-        click.echo(terminal.plain(f"  {count} with an unknown format: {names}"))
+        count = screen.counted(receipt["ignored"]["count"], "file")
+        click.echo(screen.plain(f"  {count} with an unknown format: {names}"))
     unproven = [
         each.title
         for each in FORMATS
@@ -369,7 +369,7 @@ def _find(owner: Connection, text: str) -> tuple[UUID, UUID]:
     except ValueError:
         row = None
     if row is None:
-        raise click.ClickException(f"there is no import {terminal.plain(text)}")
+        raise click.ClickException(f"there is no import {screen.plain(text)}")
     return row[0], import_id
 
 
@@ -405,11 +405,11 @@ def show(chosen: Settings, import_id: str, *, is_json: bool) -> None:
         user_id, found = _find(owner, import_id)
         receipt = receipts.read(owner, user_id, found)
     if receipt is None:
-        raise click.ClickException(f"there is no import {terminal.plain(import_id)}")
+        raise click.ClickException(f"there is no import {screen.plain(import_id)}")
     if is_json:
         click.echo(json.dumps(receipt, indent=2))
     else:
-        _report(terminal.plain(receipt["file"]), receipt)
+        _report(screen.plain(receipt["file"]), receipt)
 
 
 COMMANDS: Final[tuple[click.Command, ...]] = (import_files, imports)

@@ -20,7 +20,7 @@ from authserver.people import accounts
 from authserver.people.accounts import UnacceptableEmail
 from resourceserver.timeline import rounds, summaries
 from resourceserver.timeline.metrics import ActivityMetric
-from shared import database, queries, schema
+from shared import database, queries, schema, screen
 from shared.settings import Settings
 
 SQL: Final = queries.load(Path(__file__).with_name("people.sql"))
@@ -82,7 +82,7 @@ def account(connection: Connection, email: str) -> UUID:
     except UnacceptableEmail as error:
         raise click.ClickException(str(error.__doc__)) from error
     if found is None:
-        raise click.ClickException(f"there is no account {terminal.plain(email)}")
+        raise click.ClickException(f"there is no account {screen.plain(email)}")
     return UUID(str(found))
 
 
@@ -249,7 +249,7 @@ def remove_goal(chosen: Settings, email: str, goal_id: UUID) -> None:
         title = _answer(connection, "remove_goal", user_id=user_id, goal_id=goal_id)
     if title is None:
         raise click.ClickException(f"{email} has no goal {goal_id}")
-    click.echo(f"removed {terminal.plain(title)}")
+    click.echo(f"removed {screen.plain(title)}")
 
 
 @click.group()
@@ -345,7 +345,7 @@ def add_team(chosen: Settings, slug: str, name: str) -> None:
         raise click.ClickException(
             f"there is no organization {slug}, or it has such a team already"
         )
-    click.echo(f"added {terminal.plain(name)} to {slug}")
+    click.echo(f"added {screen.plain(name)} to {slug}")
 
 
 @team.command("list")
@@ -368,8 +368,8 @@ def remove_team(chosen: Settings, slug: str, name: str) -> None:
     with owner(chosen) as connection:
         removed = _answer(connection, "remove_team", slug=slug, name=name)
     if removed is None:
-        raise click.ClickException(f"{slug} has no team {terminal.plain(name)}")
-    click.echo(f"removed {terminal.plain(name)} of {slug}")
+        raise click.ClickException(f"{slug} has no team {screen.plain(name)}")
+    click.echo(f"removed {screen.plain(name)} of {slug}")
 
 
 @team.command("member")
@@ -390,10 +390,10 @@ def set_team_member(
             found = _answer(connection, "remove_team_member", user_id=user_id, **key)
         else:
             found = _answer(connection, "set_team_member", user_id=user_id, role=role, **key)
-    title = f"{terminal.plain(name)} of {slug}"
+    title = f"{screen.plain(name)} of {slug}"
     if found is None:
         raise click.ClickException(
-            f"{email} is not in {title}" if remove else f"{slug} has no team {terminal.plain(name)}"
+            f"{email} is not in {title}" if remove else f"{slug} has no team {screen.plain(name)}"
         )
     click.echo(f"removed {email} from {title}" if remove else f"{email} is {role} in {title}")
 
@@ -433,7 +433,7 @@ def make_summaries(chosen: Settings, email: str | None, *, is_for_all: bool) -> 
         count = asyncio.run(make())
     except psycopg.Error as error:
         raise terminal.failure(error) from error
-    click.echo(f"summed up {terminal.counted(count, 'day')}")
+    click.echo(f"summed up {screen.counted(count, 'day')}")
 
 
 COMMANDS: Final[tuple[click.Command, ...]] = (goal, org, team, summary)

@@ -14,7 +14,7 @@ from authserver.cli import terminal
 from deploy.operators import people
 from resourceserver.timeline import rollups, rounds
 from resourceserver.timeline.rollups import Difference
-from shared import database
+from shared import database, screen
 from shared.pool import Connection
 from shared.settings import Settings
 
@@ -41,7 +41,7 @@ def rebuild(chosen: Settings, email: str | None, *, is_for_all: bool) -> None:
     async def rebuild_all(worker: Connection) -> int:
         return sum([await rollups.rebuild(worker, user_id) for user_id, _ in accounts])
 
-    click.echo(f"rebuilt {terminal.counted(_run(chosen, rebuild_all), 'day')}")
+    click.echo(f"rebuilt {screen.counted(_run(chosen, rebuild_all), 'day')}")
 
 
 @rollup.command("check")
@@ -60,7 +60,7 @@ def check(chosen: Settings, email: str | None, *, is_for_all: bool) -> None:
         return sum([await _compare(worker, user_id, address) for user_id, address in accounts])
 
     differences = _run(chosen, compare_all)
-    click.echo(f"{terminal.counted(differences, 'difference')}")
+    click.echo(f"{screen.counted(differences, 'difference')}")
     if differences:
         sys.exit(1)
 
@@ -95,9 +95,9 @@ async def _compare(worker: Connection, user_id: UUID, address: str) -> int:
         async for difference in differences:
             count += 1
             if count <= _MOST_DIFFERENCES:
-                click.echo(terminal.plain(f"{address}: {_line(difference)}"))
+                click.echo(screen.plain(f"{address}: {_line(difference)}"))
     if count > _MOST_DIFFERENCES:
-        click.echo(terminal.plain(f"{address}: ... and {count - _MOST_DIFFERENCES} more"))
+        click.echo(screen.plain(f"{address}: ... and {count - _MOST_DIFFERENCES} more"))
     return count
 
 
@@ -117,7 +117,7 @@ def _line(difference: Difference) -> str:
 
 
 def _short(value: str | None) -> str:
-    return "nothing" if value is None else terminal.shortened(value, _LONGEST_VALUE)
+    return "nothing" if value is None else screen.shortened(value, _LONGEST_VALUE)
 
 
 COMMANDS: Final[tuple[click.Command, ...]] = (rollup,)
