@@ -93,7 +93,8 @@ ROOMS: Final[dict[str, set[str]]] = {
         *("resourceserver.timeline", "shared"),
     },
     "deploy.runner": {"authserver.people", "deploy", "deploy.postgres", "shared"},
-    "deploy.cli": {"deploy", "deploy.postgres", "deploy.runner", "shared"},
+    "deploy.owner": {"deploy", "deploy.postgres", "deploy.runner", "shared"},
+    "deploy.cli": {"shared"},
 }
 """Each room with the rooms that it imports. Commands of ``deploy.cli`` are imported when they run."""
 

@@ -84,7 +84,7 @@ def test_only_the_settings_read_the_environment(path: Path) -> None:
     # write it and read nothing from it.
     text = path.read_text()
     writers = {
-        *("shared/settings.py", "shared/serving.py", "deploy/cli.py"),
+        *("shared/settings.py", "shared/serving.py", "deploy/cli.py", "deploy/owner.py"),
         *("deploy/runner/startup.py", "deploy/runner/supervisor.py"),
     }
     if str(path.relative_to(ROOT)) in writers:
