@@ -112,7 +112,7 @@ def test_marks_with_an_address_are_links_and_then_the_chart_is_no_image() -> Non
 
 
 def test_every_link_has_a_name() -> None:
-    charts_of_links = [
+    charts_of_links: list[Chart] = [
         bars("a", [Bar("Mon", 1, href="/day/1")]),
         top("b", [Bar("Mon", 1, href="/day/1")]),
         week("c", [("Mon", [Cell(1, href="/day/1")])]),
