@@ -1,14 +1,16 @@
-"""Attention: switches from one application to another, and streaks of focus.
+"""Attention: switches from one application to another, streaks of focus, what broke them, and detours.
 
-Both are computed on the whole timeline. A range selects switches and streaks and changes none, even if it
+All are computed on the whole timeline. A range selects switches and streaks and changes none, even if it
 cuts through one.
 """
 
 from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from resourceserver import timeline
 from resourceserver.api.bodies import (
@@ -17,10 +19,11 @@ from resourceserver.api.bodies import (
     InstantRangeEcho,
     Listing,
     Milliseconds,
+    Percent,
     Timestamp,
 )
 from resourceserver.api.endpoint import Answers, Endpoint, Further
-from resourceserver.api.parameters import FixedList, InstantRange
+from resourceserver.api.parameters import FixedList, Instant, InstantRange
 from resourceserver.timeline import metrics
 from shared import queries
 from shared.pipeline import Step
@@ -42,6 +45,30 @@ class StreakPage(InstantRange, FixedList):
     """A range of instants, and which part of its list of streaks."""
 
     LENGTH: ClassVar[int] = 2000
+
+
+MOST_DAYS: Final = 366
+"""The longest range whose detours are searched, in days."""
+
+
+class RangeOfDetours(InstantRange):
+    """A range of instants of at most a year."""
+
+    to: Instant = Field(
+        description="End of the range, an ISO 8601 instant; not part of it,"
+        f" and at most {MOST_DAYS} days after the start.",
+        examples=["2025-10-27T00:00:00Z"],
+    )
+
+    @model_validator(mode="after")
+    def _is_short(self) -> Self:
+        if self.to - self.from_ > timedelta(days=MOST_DAYS):
+            raise PydanticCustomError(
+                "length",
+                "must be at most {most} days after from",
+                {"parameter": "to", "most": MOST_DAYS},
+            )
+        return self
 
 
 class ContextSwitch(Body):
@@ -175,6 +202,89 @@ class FocusStreaksBody(Listing):
     totals: StreakTotals
 
 
+class LongestStreak(Body):
+    """The longest streak of focus, whole even if only a part lies in the range."""
+
+    started_at: Timestamp
+    ended_at: Timestamp
+    duration_ms: Milliseconds
+
+
+class FocusBreak(Body):
+    """A reason for the end of streaks of focus."""
+
+    reason: Literal["distraction", "neutral", "idle"]
+    """Too much distracting or too much neutral time, or a pause."""
+    app: str | None
+    """The application that broke them; null for a pause."""
+    category: str | None
+    """The category of that application; null for a pause."""
+    count: Count
+    """How many streaks it broke."""
+    percent: Percent
+    """Their share of all broken streaks."""
+    average_before_ms: Milliseconds
+    """The average length of the streaks that it broke, in milliseconds."""
+
+
+class FocusBreaksBody(Body):
+    """What broke the streaks of focus that overlap the range."""
+
+    range: InstantRangeEcho
+    totals: StreakTotals
+    longest: LongestStreak | None
+    """Null where there is none."""
+    broken_count: Count
+    """Streaks that were broken: not those that lasted until the end of the data."""
+    data: list[FocusBreak]
+    """The most frequent reason first, at most 100."""
+
+
+class DetourDefinition(Body):
+    """What counts as a detour."""
+
+    max_gap_ms: Milliseconds
+    """A longer pause ends a detour without a return."""
+    min_detour_ms: Milliseconds
+    """One with less tracked time does not count."""
+
+
+class DetourTotals(Body):
+    """All detours of the range."""
+
+    count: Count
+    """How often productive work was left for something else."""
+    returned_count: Count
+    """How often it went on without a pause in between; only these have a length."""
+    total_ms: Milliseconds
+    """The length of all of these, in milliseconds."""
+    average_ms: Milliseconds | None
+    """Their average length, in milliseconds; null without any."""
+    median_ms: Milliseconds | None
+    """Their median length, in milliseconds; null without any."""
+
+
+class Detours(DetourTotals):
+    """The detours to one application."""
+
+    app: str
+    """The application that productive work was left for."""
+    category: str
+    """The category of what was used first in it."""
+    percent: Percent
+    """Their share of the number of all detours."""
+
+
+class SwitchCostsBody(Body):
+    """How long productive work waits after it was left for something else."""
+
+    range: InstantRangeEcho
+    definition: DetourDefinition
+    data: list[Detours]
+    """By the application that productive work was left for, the longest total first, at most 50."""
+    totals: DetourTotals
+
+
 _SWITCHES: Final = "measured_switches"
 
 
@@ -223,5 +333,23 @@ ENDPOINTS: Final = [
         body=FocusStreaksBody,
         query=SQL["focus_streaks"],
         further=SWITCHES_OF_STREAKS,
+    ),
+    Endpoint(
+        name="focus_breaks",
+        path="/api/v1/analytics/focus-breaks",
+        scope="read:activity",
+        summary="What broke streaks of focus, the most frequent reason first.",
+        params=InstantRange,
+        body=FocusBreaksBody,
+        query=SQL["focus_breaks"],
+    ),
+    Endpoint(
+        name="switch_costs",
+        path="/api/v1/analytics/switch-costs",
+        scope="read:activity",
+        summary="How long productive work waits after it was left for something else.",
+        params=RangeOfDetours,
+        body=SwitchCostsBody,
+        query=SQL["switch_costs"],
     ),
 ]

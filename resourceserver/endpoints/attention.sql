@@ -138,13 +138,11 @@ select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_
  cross join requested
 --include end_of_answer
 
--- fragment: page_of_streaks
+-- fragment: overlapping_streaks
 -- `overlapping`: the streaks of focus that overlap the range of `requested`. `total`: the time in the range that they
--- fill. `list_row`: the streaks of a page as lines of the answer, each with the reason for its end. Another statement
--- counts the switches in each of them (attention.py). The statement begins `with recursive`.
+-- fill. The statement begins `with recursive`.
 -- needs: requested (ends_at, starts_at)
 -- gives: total (average_ms, focus_ms, longest_ms, streak_count)
--- gives: list_row (at, id, line)
 -- gives: names (apps, categories)
 -- gives: label_map (apps, categories, ids, scores)
 -- gives: segments (ends, places, scores, starts)
@@ -152,8 +150,7 @@ select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_
 --     reason, started_ms)
 requested_ms as (
     select (extract(epoch from starts_at) * 1000)::bigint as starts,
-           (extract(epoch from ends_at) * 1000)::bigint as ends,
-           (extract(epoch from %(cursor_at)s::timestamptz) * 1000)::bigint as before
+           (extract(epoch from ends_at) * 1000)::bigint as ends
       from requested
 ),
 --include reach_of_streaks
@@ -180,13 +177,68 @@ total as (
            round(avg(clipped_ms))::bigint as average_ms
       from overlapping
 ),
+
+-- fragment: streak_breakers
+-- `broken`: the streaks of `overlapping` that were broken; one that lasts until the end of the data was not. `breaker`:
+-- the reasons, each with the application in use. `longest`: the longest streak, whole. Needs the fragment
+-- `overlapping_streaks`.
+-- needs: label_map (apps, categories)
+-- needs: names (apps, categories)
+-- needs: overlapping (breaker_position, ended_ms, reason, started_ms)
+-- needs: segments (places)
+-- gives: broken (app, category, lasted_ms, reason)
+-- gives: breaker (app, average_before_ms, category, count, percent, reason)
+-- gives: longest (duration_ms, ended_at, started_at)
+broken as (
+    select overlapping.reason,
+           (select apps from names)[(select apps from label_map)[breaker.place]] as app,
+           (select categories from names)[(select categories from label_map)[breaker.place]] as category,
+           overlapping.ended_ms - overlapping.started_ms as lasted_ms
+      from overlapping
+     cross join lateral (
+               select case
+                          when overlapping.reason in ('distraction', 'neutral')
+                              then (select places from segments)[overlapping.breaker_position]
+                      end as place
+           ) as breaker
+     where overlapping.reason in ('distraction', 'neutral', 'idle')
+),
+breaker as (
+    select reason,
+           app,
+           category,
+           count(*) as count,
+           svc.percent(count(*), (select count(*) from broken)) as percent,
+           round(avg(lasted_ms))::bigint as average_before_ms
+      from broken
+     group by reason,
+              app,
+              category
+),
+longest as (
+    select svc.instant(timestamptz 'epoch' + started_ms * interval '1 millisecond') as started_at,
+           svc.instant(timestamptz 'epoch' + ended_ms * interval '1 millisecond') as ended_at,
+           ended_ms - started_ms as duration_ms
+      from overlapping
+     order by ended_ms - started_ms desc,
+              started_ms
+     limit 1
+),
+-- fragment: page_of_streaks
+-- `list_row`: the streaks of a page as lines of the answer, each with the reason for its end. Another statement counts
+-- the switches in each of them (attention.py). Needs the fragment `overlapping_streaks`.
+-- needs: label_map (apps, categories, scores)
+-- needs: names (apps, categories)
+-- needs: overlapping (breaker_position, broken_ms, ended_ms, first_position, gap_ms, last_position, reason, started_ms)
+-- needs: segments (ends, places, starts)
+-- gives: list_row (at, id, line)
 page_streak as (
     -- No two streaks have the same start, so the cursor needs no id.
     select overlapping.*,
            timestamptz 'epoch' + started_ms * interval '1 millisecond' as at,
            uuid '00000000-0000-0000-0000-000000000000' as id
       from overlapping
-     where started_ms < (select before from requested_ms)
+     where started_ms < (extract(epoch from %(cursor_at)s::timestamptz) * 1000)::bigint
      order by started_ms desc
      limit %(limit)s::bigint + 1
 ),
@@ -267,6 +319,7 @@ with recursive requested as (
     select %(from)s::timestamptz as starts_at,
            %(to)s::timestamptz as ends_at
 ),
+--include overlapping_streaks
 --include page_of_streaks
 --include page
 select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_at)) as range,
@@ -280,4 +333,146 @@ select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_
        page.*
   from page
  cross join requested
+--include end_of_answer
+
+-- name: focus_breaks
+-- What broke the streaks of focus that overlap a range, the most frequent reason first, and the longest streak.
+--include answer
+with recursive requested as (
+    select %(from)s::timestamptz as starts_at,
+           %(to)s::timestamptz as ends_at
+),
+--include overlapping_streaks
+--include streak_breakers
+listed as (
+    select row_to_json(breaker) as line,
+           row_number() over (
+               order by count desc,
+                        average_before_ms desc,
+                        reason,
+                        app collate "C",
+                        category collate "C"
+           ) as place
+      from breaker
+)
+select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_at)) as range,
+       (select row_to_json(total) from total) as totals,
+       (select row_to_json(longest) from longest) as longest,
+       (select count(*) from broken) as broken_count,
+       (select coalesce(json_agg(line order by place), '[]') from listed where place <= 100) as data
+  from requested
+--include end_of_answer
+
+-- name: switch_costs
+-- Detours: how long productive work waits after it was left for something else, by the application that it was left
+-- for. A detour belongs to the range in which it begins. One that a pause ends has no length.
+--include answer
+with recursive requested as (
+    select %(from)s::timestamptz as starts_at,
+           %(to)s::timestamptz as ends_at
+),
+requested_ms as (
+    select (extract(epoch from starts_at) * 1000)::bigint as starts,
+           (extract(epoch from ends_at) * 1000)::bigint as ends
+      from requested
+),
+--include reach_of_streaks
+--include timeline_days
+--include categories
+--include rule_inputs_in_days
+--include decided_category
+--include decided_labels
+--include segments
+segment as (
+    select n,
+           place,
+           starts_ms,
+           ends_ms,
+           score >= 1 as is_productive,
+           coalesce(starts_ms - lag(ends_ms) over (order by n) > 300000, true) as is_after_pause
+      from segments
+     cross join lateral unnest(places, starts, ends, scores)
+               with ordinality as each (place, starts_ms, ends_ms, score, n)
+),
+-- A stretch begins with a productive segment or after a pause, and contains the other segments up to the next such one.
+stretch as (
+    select n,
+           place,
+           starts_ms,
+           ends_ms,
+           is_productive,
+           is_after_pause,
+           count(*) filter (where is_productive or is_after_pause) over (order by n) as stretch
+      from segment
+),
+detour as (
+    select began_ms,
+           place,
+           case when is_returned then returned_ms - began_ms end as away_ms
+      from (
+               select (array_agg(is_productive order by n))[1] as is_productive,
+                      (array_agg(ends_ms order by n))[1] as began_ms,
+                      (array_agg(place order by n))[2] as place,
+                      sum(ends_ms - starts_ms) - (array_agg(ends_ms - starts_ms order by n))[1] as own_ms,
+                      lead((array_agg(is_productive and not is_after_pause order by n))[1])
+                          over (order by stretch) as is_returned,
+                      lead(min(starts_ms)) over (order by stretch) as returned_ms
+                 from stretch
+                group by stretch
+           ) as whole
+     cross join requested_ms
+     where is_productive
+       and own_ms >= 1000
+       and began_ms >= requested_ms.starts
+       and began_ms < requested_ms.ends
+),
+by_app as (
+    select (select apps from names)[(select apps from label_map)[place]] as app,
+           (select categories from names)[(select categories from label_map)[place]] as category,
+           away_ms
+      from detour
+),
+total as (
+    select count(*) as count,
+           count(away_ms) as returned_count,
+           coalesce(sum(away_ms), 0)::bigint as total_ms,
+           round(avg(away_ms))::bigint as average_ms,
+           round(percentile_cont(0.5) within group (order by away_ms)::numeric)::bigint as median_ms
+      from by_app
+),
+row as (
+    select app,
+           category,
+           count(*) as count,
+           count(away_ms) as returned_count,
+           svc.percent(count(*), (select count from total)) as percent,
+           coalesce(sum(away_ms), 0)::bigint as total_ms,
+           round(avg(away_ms))::bigint as average_ms,
+           round(percentile_cont(0.5) within group (order by away_ms)::numeric)::bigint as median_ms
+      from by_app
+     group by app,
+              category
+     order by total_ms desc,
+              count(*) desc,
+              app collate "C",
+              category collate "C"
+     limit 50
+)
+select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_at)) as range,
+       json_build_object('max_gap_ms', 300000, 'min_detour_ms', 1000) as definition,
+       (
+           select coalesce(
+                      json_agg(
+                          row
+                          order by total_ms desc,
+                                   count desc,
+                                   app collate "C",
+                                   category collate "C"
+                      ),
+                      '[]'
+                  )
+             from row
+       ) as data,
+       (select row_to_json(total) from total) as totals
+  from requested
 --include end_of_answer

@@ -23,6 +23,7 @@ ABOUT_ROLLUPS = {
     "test_daily",
     "test_daily_categories",
     "test_extremes",
+    "test_focus_breaks",
     "test_focus_streaks",
     "test_goals",
     "test_hourly",
