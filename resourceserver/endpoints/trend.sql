@@ -1,6 +1,8 @@
 -- name: trend
--- The days of a range and those before it that its first medians need, the days among them on which a tracker reported
--- anything, and the unit of a metric of devices. The values of the days are read by metric (timeline/measured.sql).
+-- The days of a range and those before it that its first medians need, and the unit of a metric of devices. `stored` are
+-- the values of days that the stored summaries have, if these are of the same zone and up to date; their metrics are
+-- activity's. On the other days, `reported` are those on which a tracker reported anything. What else is needed is read
+-- by metric (timeline/measured.sql).
 --include answer
 with slot as (
     select day.n as position,
@@ -9,7 +11,43 @@ with slot as (
            day.ends_at
       from svc.days(%(first_day)s::date, %(to)s::date, %(tz)s) as day
 ),
---include reported_days
+stored as materialized (
+    select summary.date,
+           case %(metric)s::text
+               when 'tracked_ms' then summary.tracked_ms
+               when 'productive_ms' then summary.productive_ms
+               when 'neutral_ms' then summary.neutral_ms
+               when 'distracted_ms' then summary.distracted_ms
+               when 'coding_ms' then summary.coding_ms
+               when 'app_switches' then summary.app_switches
+               when 'focus_ms' then summary.focus_ms
+               when 'longest_focus_ms' then summary.longest_focus_ms
+           end as value
+      from activity.daily_summary as summary
+     where summary.user_id = %(user_id)s
+       and summary.date between %(first_day)s::date and %(to)s::date
+       and summary.tz = %(tz)s::text
+       and summary.date not in (
+               select pending.date
+                 from svc.pending_days(%(user_id)s, %(first_day)s::date, %(to)s::date) as pending (date)
+           )
+),
+possible_day as (
+    select slot.date,
+           slot.starts_at,
+           slot.ends_at
+      from slot
+      left join stored using (date)
+     where %(is_counted)s::boolean
+       and stored.date is null
+),
+--include unreported_days
+reported as (
+    select date
+      from possible_day
+     where starts_at < ends_at
+       and date not in (select date from unreported)
+),
 device_metric as (
     select unit,
            aggregation
@@ -23,6 +61,7 @@ select json_build_object('from', %(from)s::date, 'to', %(to)s::date) as range,
        (select unit from device_metric) as unit,
        (select aggregation from device_metric) as aggregation,
        %(by)s::text as by,
+       (select json_object_agg(date, value) from stored) as stored,
        (select coalesce(json_agg(date), '[]') from reported) as reported,
 --include rendered_slots
 --include end_of_answer

@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from resourceserver.timeline.metrics import METRICS
+from shared.settings import Settings
 from tests.conftest import Person
 from tests.endpoints.histories import add_coding, add_sessions
 from tests.endpoints.test_correlation import ALL, measure
+from tests.endpoints.test_summaries import make_due, post
 from tests.endpoints.timeline import CodingSession, Session
 
 Rows = psycopg.Connection[Any]
@@ -23,6 +25,7 @@ Rows = psycopg.Connection[Any]
 PATH: Final = "/api/v1/analytics/trend"
 HOUR: Final = 3_600_000
 DAY: Final = 24 * HOUR
+MINUTE: Final = 60_000
 MONDAY: Final = date(2025, 6, 16)
 """The day from which sessions are counted."""
 
@@ -211,6 +214,83 @@ def test_a_metric_needs_the_scope_of_its_domain(api: TestClient, alice: Person) 
     assert refused.status_code == 403
     assert refused.json()["message"] == "read:music is required"
     assert read.status_code == 200
+
+
+SUMMED_UP: Final = (
+    "tracked_ms",
+    "productive_ms",
+    "neutral_ms",
+    "distracted_ms",
+    "coding_ms",
+    "app_switches",
+    "focus_ms",
+    "longest_focus_ms",
+)
+
+
+def test_stored_summaries_give_the_same_values(
+    api: TestClient, deployment: Settings, owner: Rows, alice: Person
+) -> None:
+    days = {"start": "2025-06-16", "end": "2025-06-25"}
+    post(
+        api,
+        alice,
+        ("Code", "Development", "2025-06-16T09:00:00Z", "2025-06-16T09:30:00Z"),
+        ("Slack", "Communication", "2025-06-16T09:30:00Z", "2025-06-16T09:31:00Z"),
+        ("Code", "Development", "2025-06-16T23:30:00Z", "2025-06-17T00:40:00Z"),
+        ("Chess", "Games", "2025-06-19T12:00:00Z", "2025-06-19T12:20:00Z"),
+        ("Code", "Development", "2025-06-24T12:00:00Z", "2025-06-24T13:00:00Z"),
+    )
+    add_coding(
+        owner, alice, [CodingSession("a", "laptop", "svc", "Python", None, 5 * DAY, 5 * DAY + 1)]
+    )
+    computed = [ask(api, alice, metric, **days) for metric in (*SUMMED_UP, "session_count")]
+
+    # The coding came without a mark, and so has no summary.
+    assert make_due(deployment) == 4
+
+    assert [ask(api, alice, metric, **days) for metric in (*SUMMED_UP, "session_count")] == computed
+    assert [each["value"] for each in computed[0]["data"]] == [
+        61 * MINUTE, 40 * MINUTE, None, 20 * MINUTE, None, 0, None, None, 60 * MINUTE, None,
+    ]  # fmt: skip
+
+
+def test_a_summary_counts_in_its_own_zone_until_something_arrives(
+    api: TestClient, deployment: Settings, owner: Rows, alice: Person
+) -> None:
+    day = {"start": "2025-06-16", "end": "2025-06-16"}
+    post(api, alice, ("Code", "Development", "2025-06-16T09:00:00Z", "2025-06-16T09:30:00Z"))
+    make_due(deployment)
+    # So that the answer tells where it comes from.
+    owner.execute("update activity.daily_summary set tracked_ms = 7")
+
+    def tracked(tz: str = "UTC") -> Any:
+        return ask(api, alice, "tracked_ms", tz=tz, **day)["data"][0]["value"]
+
+    assert (tracked(), tracked("Europe/Berlin")) == (7, 30 * MINUTE)
+
+    post(api, alice, ("Code", "Development", "2025-06-16T10:00:00Z", "2025-06-16T10:30:00Z"))
+
+    assert tracked() == 60 * MINUTE
+
+
+def test_days_without_a_summary_are_read_together_if_they_are_many(
+    api: TestClient, deployment: Settings, owner: Rows, alice: Person
+) -> None:
+    # Idle sessions are reports without a summary, on six days; the days between have one.
+    track(owner, alice, dict.fromkeys(range(0, 12, 2), 1))
+    for day in range(0, 12, 2):
+        owner.execute(
+            "update activity.app_session set idle = true where idempotency_key = %s", [f"day {day}"]
+        )
+    instants = [f"{MONDAY + timedelta(days=day)}T09" for day in range(1, 12, 2)]
+    post(api, alice, *(("Code", "Development", f"{at}:00:00Z", f"{at}:30:00Z") for at in instants))
+    computed = ask(api, alice, "tracked_ms", start=MONDAY, end="2025-06-28")
+
+    make_due(deployment)
+
+    assert ask(api, alice, "tracked_ms", start=MONDAY, end="2025-06-28") == computed
+    assert [each["value"] for each in computed["data"]] == [0, 30 * MINUTE] * 6 + [None]
 
 
 @given(
