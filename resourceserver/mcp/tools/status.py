@@ -23,7 +23,7 @@ class Status(InZone):
     def values(self) -> dict[str, object]:
         """Return the values with all scopes that allow reading, and the first page of devices."""
         readable = [scope for scope in SCOPES if scope.startswith("read:")]
-        page = devices.DevicePage(limit=MOST_DEVICES).values()
+        page = devices.DevicePage().values() | {"limit": MOST_DEVICES}
         return super().values() | {"readable": readable} | page
 
 
