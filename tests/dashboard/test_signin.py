@@ -243,6 +243,7 @@ def test_a_first_visit_leads_through_sign_in_and_consent_to_the_view(
     [
         ({"state": "x"}, 400, "This sign-in is no longer open"),
         ({"state": None}, 400, "This sign-in is no longer open"),
+        ({"state": "{id}.x"}, 400, "This sign-in is no longer open"),
         ({"iss": "https://evil.example"}, 400, "This sign-in was refused"),
         ({"iss": None}, 400, "This sign-in was refused"),
         ({"code": None}, 400, "Signing in did not work"),
@@ -259,8 +260,11 @@ def test_a_wrong_answer_ends_in_a_page_with_a_link(
     title: str,
 ) -> None:
     given = parse_qs(urlsplit(browser.consent()).query)
+    attempt_id = given["state"][0].partition(".")[0]
     sent = {name: values[0] for name, values in given.items()} | changed
-    query = urlencode({name: value for name, value in sent.items() if value is not None})
+    query = urlencode(
+        {name: value.format(id=attempt_id) for name, value in sent.items() if value is not None}
+    )
 
     page = browser.get(f"/signed-in?{query}")
 
