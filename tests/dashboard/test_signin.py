@@ -365,7 +365,7 @@ def test_the_token_in_the_cookie_opens_no_other_method(
 
 
 def test_the_pages_say_which_server_does_not_answer(
-    settings: Settings, browser: Browser, tmp_path: Path
+    settings: Settings, open_browser: Open, tmp_path: Path
 ) -> None:
     dead, without_database = processes.free_ports(2)
     started = replace(settings, auth_url=f"http://localhost:{without_database}")
@@ -375,12 +375,11 @@ def test_the_pages_say_which_server_does_not_answer(
         for port in (dead, without_database):
             moved = replace(settings, auth_internal_url=f"http://localhost:{port}")
             with AppClient(application(moved), settings.base_url) as app:
-                tab = Browser(app, browser.auth, browser.jar)
-                page = tab.get(tab.consent())
+                browser = replace(open_browser(), app=app)
+                page = browser.get(browser.consent())
             texts.append(
                 (page.status_code, "The authorization server does not answer" in page.text)
             )
-            browser.jar.clear("localhost.local", "/", cookies(settings, KEY).round_name)
 
     assert texts == [(503, True), (503, True)]
 
