@@ -410,9 +410,11 @@ def test_signing_out_needs_a_press_on_a_page_of_this_server(
         for headers in ({"Sec-Fetch-Site": "same-site"}, {"Origin": settings.auth_url})
     ]
     kept = set(browser.cookies)
-    signed_out = browser.follow(browser.submit(page))
+    pressed = browser.submit(page)
+    signed_out = browser.follow(pressed)
 
     assert own == kept
+    assert pressed.headers["clear-site-data"] == '"cache"'
     assert [each.status_code for each in forged] == [403, 403]
     assert browser.cookies == {}
     assert f'href="{settings.auth_url}/sign-out"' in signed_out.text
@@ -494,3 +496,14 @@ def test_no_route_for_programs_reads_the_cookie(
         "POST /api/v1/imports/",
         "POST /api/v1/ingest/app-sessions",
     }
+
+
+def test_an_expired_token_is_replaced_without_a_question(browser: Browser, alice: Person) -> None:
+    browser.follow(browser.get(browser.consent()))
+    for name in browser.cookies:
+        # The hour of the token is over, and so is the minute after the first round.
+        browser.jar.clear("localhost.local", "/", name)
+
+    view = browser.follow(browser.get(WEEK))
+
+    assert view.text == f"the week of {alice.user_id}"

@@ -236,10 +236,11 @@ class SignIn:
         )
 
     async def sign_out(self, request: Request) -> Response:
-        """End all cookies of the dashboard in this browser."""
+        """End all cookies of the dashboard in this browser, and the pages that it has kept."""
         if not self._is_own_form(request):
             return self._render("forged.html", 403)
         response = _redirect(SIGN_OUT_PATH)
+        response.headers["Clear-Site-Data"] = '"cache"'
         if self.cookies is not None:
             for name in self.cookies.names(request):
                 self.cookies.delete(response, name)
