@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import httpx2
@@ -221,7 +221,19 @@ def person(owner: psycopg.Connection[Any], password_hash: str) -> str:
     return "alice@example.org"
 
 
-def expect_signed_in(page: Page, service: Service, email: str) -> None:
+class Addresses(Protocol):
+    """The public addresses of both servers."""
+
+    @property
+    def auth_url(self) -> str:
+        """The issuer."""
+
+    @property
+    def base_url(self) -> str:
+        """The resource server."""
+
+
+def expect_signed_in(page: Page, service: Addresses, email: str) -> None:
     """Expect that signing in has succeeded and has led to the dashboard; then open the settings."""
     # The dashboard may send the browser on, to its request for authorization.
     end = f"{re.escape(service.base_url)}/|{re.escape(service.auth_url)}/oauth/"

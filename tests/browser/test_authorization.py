@@ -292,4 +292,4 @@ def test_the_other_loopback_name_redirects_to_the_issuers_host(
     assert page.url == f"{service.auth_url}/sign-in"
     sign_in(page, person)
 
-    expect(page.get_by_text(person)).to_be_visible()
+    expect_signed_in(page, service, person)

@@ -9,7 +9,12 @@ import psycopg
 import pytest
 from playwright.sync_api import CDPSession, Page, expect
 
-from tests.browser.conftest import PASSWORD, OpenSignedIn, with_and_without_scripts
+from tests.browser.conftest import (
+    PASSWORD,
+    OpenSignedIn,
+    expect_signed_in,
+    with_and_without_scripts,
+)
 from tests.processes import Service
 
 # Authenticators belong to a page, and so do the scripts that some tests add.
@@ -75,7 +80,7 @@ def test_a_passkey_is_added_signs_in_confirms_and_is_removed(
     page.get_by_role("button", name="Sign out").click()
 
     page.get_by_role("button", name="Sign in with a passkey").click()
-    expect(page.get_by_text("alice@example.org")).to_be_visible()
+    expect_signed_in(page, service, "alice@example.org")
 
     owner.execute("update identity.session set authenticated_at = now() - interval '1 hour'")
     page.goto(f"{service.auth_url}{PAGE}")
@@ -109,7 +114,10 @@ def test_the_same_device_is_not_added_twice(
 
 
 def test_a_failed_verification_is_reported_and_can_be_repeated(
-    page: Page, open_signed_in: OpenSignedIn, authenticator: tuple[CDPSession, str]
+    page: Page,
+    service: Service,
+    open_signed_in: OpenSignedIn,
+    authenticator: tuple[CDPSession, str],
 ) -> None:
     tools, authenticator_id = authenticator
     open_signed_in(page, PAGE)
@@ -125,7 +133,7 @@ def test_a_failed_verification_is_reported_and_can_be_repeated(
     tools.send("WebAuthn.setUserVerified", whether | {"isUserVerified": True})
     page.get_by_role("button", name="Sign in with a passkey").click()
 
-    expect(page.get_by_text("alice@example.org")).to_be_visible()
+    expect_signed_in(page, service, "alice@example.org")
 
 
 def test_a_replayed_response_is_refused(
@@ -141,7 +149,7 @@ def test_a_replayed_response_is_refused(
     cookies = page.context.cookies()
     with caught(page, "/sign-in") as bodies:
         page.get_by_role("button", name="Sign in with a passkey").click()
-        expect(page.get_by_text("alice@example.org")).to_be_visible()
+        expect_signed_in(page, service, "alice@example.org")
 
     # An attacker with all of it: the submitted form and the cookie.
     assert page.context.browser is not None

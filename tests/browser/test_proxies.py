@@ -28,7 +28,7 @@ from cryptography.x509.oid import NameOID
 from playwright.sync_api import Browser, Page, expect
 
 from shared.settings import Settings
-from tests.browser.conftest import ARGUMENTS, chromium_path
+from tests.browser.conftest import ARGUMENTS, chromium_path, expect_signed_in
 from tests.browser.test_authorization import sign_in
 from tests.browser.test_passkeys import AUTHENTICATOR, add
 from tests.conftest import Person
@@ -327,7 +327,7 @@ def test_a_passkey_belongs_to_the_public_name(page: Page, front: Site, person: s
     page.get_by_role("button", name="Sign out").click()
     page.get_by_role("button", name="Sign in with a passkey").click()
 
-    expect(page.get_by_text("alice@example.org")).to_be_visible()
+    expect_signed_in(page, front, "alice@example.org")
     kept = tools.send("WebAuthn.getCredentials", made)
     assert [each["rpId"] for each in kept["credentials"]] == [AUTH]
 

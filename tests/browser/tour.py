@@ -32,9 +32,9 @@ PROVIDER: Final = "Example"
 
 @contextmanager
 def server_with_provider(chosen: Settings, directory: Path) -> Iterator[Settings]:
-    """Run the authorization server and a provider with open sign-in until the end of the block.
+    """Run both servers and a provider with open sign-in until the end of the block.
 
-    Its pages contain the address of the resource server, but no page sends a request to it by itself.
+    After signing in, a browser goes to the resource server.
     """
     auth_port, base_port = processes.free_ports(2)
     with listening() as issuer:
@@ -46,12 +46,21 @@ def server_with_provider(chosen: Settings, directory: Path) -> Iterator[Settings
             provider=Provider(issuer.url, CLIENT_ID, CLIENT_SECRET, PROVIDER),
         )
         issuer.redirect_uri = f"{chosen.auth_url}{provider.CALLBACK}"
-        with processes.running(
-            ["auth", "serve", "--workers=1"],
-            chosen,
-            processes.role_urls(chosen, processes.AUTH_ROLES),
-            f"{chosen.auth_url}{processes.METADATA}",
-            directory / "auth.log",
+        with (
+            processes.running(
+                ["auth", "serve", "--workers=1"],
+                chosen,
+                processes.role_urls(chosen, processes.AUTH_ROLES),
+                f"{chosen.auth_url}{processes.METADATA}",
+                directory / "auth.log",
+            ),
+            processes.running(
+                ["resource", "serve"],
+                chosen,
+                processes.role_urls(chosen, processes.RESOURCE_ROLES),
+                f"{chosen.base_url}/healthz",
+                directory / "resource.log",
+            ),
         ):
             yield chosen
 
@@ -80,10 +89,6 @@ class Tour:
     def stops(self) -> Iterator[str]:
         """Go from page to page, and yield the name of each while it is open."""
         self.page.on("request", self._note)
-        # The resource server does not run. After signing in, a browser goes there.
-        self.page.context.route(
-            f"{self.settings.base_url}/", lambda route: route.fulfill(body="The dashboard")
-        )
         for part in (
             self._joining,
             self._api_access,

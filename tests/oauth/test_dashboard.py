@@ -193,11 +193,15 @@ def test_another_application_is_asked_for_consent_each_time(
 def test_the_grant_of_another_sign_in_session_is_not_used(
     own_pages: Application, alice: Person, bob: Person, welcome: Welcome, owner: Rows
 ) -> None:
-    consent(own_pages, welcome(alice))
+    first, second = welcome(alice), welcome(alice)
+    consent(own_pages, first)
 
-    assert asks_for_consent(renewal(own_pages, welcome(alice)))
+    assert asks_for_consent(renewal(own_pages, second))
     assert asks_for_consent(renewal(own_pages, welcome(bob)))
     assert len(live_grants(owner)) == 1
+    consent(own_pages, second, ["read:music"])
+    given = [renewed(own_pages, browser)["scope"] for browser in (first, second, first)]
+    assert given == ["read:activity read:profile", "read:music", "read:activity read:profile"]
 
 
 def test_a_grant_for_another_resource_is_not_used(
