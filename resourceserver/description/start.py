@@ -36,7 +36,7 @@ def _links(chosen: Settings) -> dict[str, str]:
     """Return the addresses that there are."""
     base, auth = chosen.base_url, chosen.auth_url
     return {
-        "account": f"{auth}/",
+        "account": f"{auth}/settings",
         "documentation": f"{base}/docs",
         "openapi": f"{base}/openapi.json",
         "capabilities": f"{base}/api/v1/capabilities",

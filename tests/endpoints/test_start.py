@@ -13,7 +13,7 @@ def test_a_program_gets_the_addresses_as_json(api: TestClient, accept: str | Non
     assert response.headers["vary"] == "Accept"
     body = response.json()
     assert body["documentation"] == "http://testserver/docs"
-    assert body["account"] == "http://localhost:8400/"
+    assert body["account"] == "http://localhost:8400/settings"
     assert body["mcp"] == "http://testserver/mcp"
 
 
