@@ -72,6 +72,8 @@ class Settings:
     """SVC_DATA_DIR: embedded database, generated passwords and keys."""
     state_dir: Path = Path("~/.local/state/svc")
     """The directory svc in XDG_STATE_HOME: the state of commands that send from this machine."""
+    config_dir: Path = Path("~/.config/svc")
+    """The directory svc in XDG_CONFIG_HOME: the login of the person who uses this machine (``svc login``)."""
     database_url: str | None = field(default=None, repr=False)
     """DATABASE_URL: a login that may create roles; None starts an embedded PostgreSQL."""
     role_urls: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -215,7 +217,8 @@ def read(environment: Mapping[str, str] = os.environ) -> Settings:
         auth_listen=_addresses(environment, "SVC_AUTH_LISTEN"),
         base_listen=_addresses(environment, "SVC_BASE_LISTEN"),
         data_dir=data_dir,
-        state_dir=_state_dir(environment),
+        state_dir=_own_dir(environment, "XDG_STATE_HOME", Settings.state_dir),
+        config_dir=_own_dir(environment, "XDG_CONFIG_HOME", Settings.config_dir),
         database_url=_secret(environment, "DATABASE_URL"),
         role_urls=role_urls,
         cookie_key=_secret(environment, "SVC_COOKIE_KEY"),
@@ -315,10 +318,11 @@ def _upload_dir(
             return Path(given).absolute()
 
 
-def _state_dir(environment: Mapping[str, str]) -> Path:
-    given = Path(environment.get("XDG_STATE_HOME", ""))
-    # The XDG Base Directory Specification says that a relative path must be ignored.
-    return given / "svc" if given.is_absolute() else Settings.state_dir
+def _own_dir(environment: Mapping[str, str], name: str, default: Path) -> Path:
+    """Return the directory of this service in one of the XDG Base Directory Specification."""
+    given = Path(environment.get(name, ""))
+    # The specification says that a relative path must be ignored.
+    return given / "svc" if given.is_absolute() else default
 
 
 def _secret(environment: Mapping[str, str], name: str) -> str | None:

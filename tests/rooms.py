@@ -94,6 +94,7 @@ ROOMS: Final[dict[str, set[str]]] = {
     },
     "deploy.runner": {"authserver.people", "deploy", "deploy.postgres", "shared"},
     "deploy.owner": {"deploy", "deploy.postgres", "deploy.runner", "shared"},
+    "deploy.person": {"shared"},
     "deploy.cli": {"shared"},
 }
 """Each room with the rooms that it imports. Commands of ``deploy.cli`` are imported when they run."""

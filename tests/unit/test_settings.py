@@ -112,6 +112,13 @@ def test_state_is_kept_in_the_directory_of_xdg_state_home(given: dict[str, str],
     assert settings.read(given).state_dir == Path(read)
 
 
+def test_the_login_is_kept_in_the_directory_of_xdg_config_home() -> None:
+    given = {"XDG_CONFIG_HOME": "/srv/config", "XDG_STATE_HOME": "/srv/state"}
+
+    assert settings.read(given).config_dir == Path("/srv/config/svc")
+    assert settings.read({}).config_dir == Path("~/.config/svc")
+
+
 @pytest.mark.parametrize(
     ("given", "read"),
     [
