@@ -20,6 +20,7 @@ from shared.listening import AddressError
 from shared.settings import Settings, SettingsError
 
 _COMMANDS: Final = {
+    "apps": "deploy.person.commands:apps",
     "auth": "authserver.cli.server:auth",
     "bridge": "resourceserver.trackers.commands:bridge",
     "category": "deploy.operators.categories:category",
@@ -40,13 +41,15 @@ _COMMANDS: Final = {
     "session": "authserver.cli.people:session",
     "summary": "deploy.operators.people:summary",
     "team": "deploy.operators.people:team",
+    "today": "deploy.person.commands:today",
     "token": "authserver.cli.grants:token",
     "up": "deploy.owner:start",
     "user": "authserver.cli.people:user",
+    "week": "deploy.person.commands:week",
 }
 """The commands: module and name in it."""
 
-_WITHOUT_DATABASE: Final = frozenset(("bridge", "ingest"))
+_WITHOUT_DATABASE: Final = frozenset(("apps", "bridge", "ingest", "today", "week"))
 """Commands that may run as a user that may not read the servers' secrets or reach their database."""
 
 

@@ -20,6 +20,11 @@ SERVERS_LIBRARIES = {"jinja2", "joserfc", "pydantic", "uvicorn", "webauthn"}
 
 def imported(modules: str) -> set[str]:
     """Return which of the servers' libraries a new process has imported after ``import modules``."""
+    return SERVERS_LIBRARIES & all_imported(modules)
+
+
+def all_imported(modules: str) -> set[str]:
+    """Return everything that a new process has imported after ``import modules``."""
     completed = subprocess.run(
         [sys.executable, "-c", f"import sys, {modules}; print(*sys.modules)"],
         capture_output=True,
@@ -27,11 +32,17 @@ def imported(modules: str) -> set[str]:
         cwd=ROOT,
         text=True,
     )
-    return SERVERS_LIBRARIES & set(completed.stdout.split())
+    return set(completed.stdout.split())
 
 
 def test_the_runner_and_the_commands_about_accounts_import_no_library_of_a_server() -> None:
     assert imported("deploy.cli, authserver.cli.people, authserver.cli.grants") == set()
+
+
+def test_a_persons_own_commands_import_no_database_and_no_server() -> None:
+    unneeded = {"authserver", "psycopg", "resourceserver", "starlette"} | SERVERS_LIBRARIES
+
+    assert all_imported("deploy.cli, deploy.person.commands") & unneeded == set()
 
 
 def test_the_commands_that_serve_do_not_import_the_other_commands() -> None:
