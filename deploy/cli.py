@@ -33,6 +33,8 @@ _COMMANDS: Final = {
     "imports": "deploy.operators.imports:imports",
     "ingest": "resourceserver.trackers.commands:ingest",
     "janitor": "authserver.cli.people:clean",
+    "login": "deploy.person.commands:login",
+    "logout": "deploy.person.commands:logout",
     "migrate": "deploy.owner:bring_up_to_date",
     "org": "deploy.operators.people:org",
     "psql": "deploy.owner:open_psql",
@@ -49,7 +51,9 @@ _COMMANDS: Final = {
 }
 """The commands: module and name in it."""
 
-_WITHOUT_DATABASE: Final = frozenset(("apps", "bridge", "ingest", "today", "week"))
+_WITHOUT_DATABASE: Final = frozenset(
+    ("apps", "bridge", "ingest", "login", "logout", "today", "week")
+)
 """Commands that may run as a user that may not read the servers' secrets or reach their database."""
 
 

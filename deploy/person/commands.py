@@ -1,9 +1,9 @@
-"""The commands: ``svc today``, ``svc week``, ``svc apps``."""
+"""The commands: ``svc login``, ``svc logout``, ``svc today``, ``svc week``, ``svc apps``."""
 
 import json
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import date
 from io import TextIOWrapper
 from typing import Any, Final
@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 import click
 
-from deploy.person import periods, requests, store
+from deploy.person import discovery, keyring, periods, requests, sign_in, store
 from deploy.person.access import API, Answer, MissingScope
 from deploy.person.periods import Period
 from shared import durations, screen
@@ -39,6 +39,104 @@ _limit_option: Final = click.option(
     show_default=True,
     help="How many applications to print.",
 )
+
+
+# Sign-in
+
+
+@click.command()
+@click.option("--server", metavar="URL", help="The resource server; default: SVC_BASE_URL.")
+@click.option(
+    "--scope",
+    multiple=True,
+    help="Ask for these scopes only; default: all that read. You tick them in the browser.",
+)
+@click.option("--no-browser", is_flag=True, help="Only print the address, and open no browser.")
+@click.option(
+    "--keyring", "use_keyring", is_flag=True, help="Keep the tokens in the system's keyring."
+)
+@click.pass_obj
+def login(
+    chosen: Settings,
+    *,
+    server: str | None,
+    scope: tuple[str, ...],
+    no_browser: bool,
+    use_keyring: bool,
+) -> None:
+    """Sign in with the browser, so that the other commands here can read your data.
+
+    The browser shows which access is asked for, and you tick what to grant. The tokens are kept in
+    svc/login.json in XDG_CONFIG_HOME, by default ~/.config, which only you can read. A new sign-in replaces
+    the one before and revokes its access.
+    """
+    try:
+        address = requests.origin(server or chosen.base_url)
+    except ValueError as error:
+        raise click.BadParameter(f"the address {error}", param_hint="--server") from error
+    if use_keyring:
+        keyring.check()
+    where = store.of(chosen)
+    with where.locked(), where.replacement():
+        # A directory that cannot be written is noticed before the person signs in.
+        pass
+    with requests.client(address) as http:
+        endpoints = discovery.discover(http, address)
+        if address.startswith("http:") and not requests.is_loopback(address):
+            click.echo(
+                f"{address} is not encrypted: others in the network can read along", err=True
+            )
+        requested = scope or [each for each in endpoints.scopes if each.startswith("read:")]
+        new = sign_in.sign_in(
+            http,
+            endpoints,
+            " ".join(requested).split(),
+            use_browser=not no_browser,
+            is_in_keyring=use_keyring,
+            say=click.echo,
+        )
+        try:
+            with where.locked():
+                try:
+                    before = where.read()
+                except click.ClickException:
+                    before = None
+                with where.replacement() as replace:
+                    replace(new)
+        except click.ClickException:
+            with suppress(click.ClickException):
+                sign_in.revoke(http, new)
+            raise
+    click.echo(f"Signed in at {new.server}. Granted: {screen.plain(new.scope)}")
+    if before is not None:
+        with requests.client(before.server) as http:
+            try:
+                sign_in.revoke(http, before)
+            except click.ClickException as error:
+                click.echo(f"The access before is not revoked: {error.message}", err=True)
+
+
+@click.command()
+@click.option("--local", is_flag=True, help="Only remove the tokens from this machine.")
+@click.pass_obj
+def logout(chosen: Settings, *, local: bool) -> None:
+    """Revoke the access of this machine and remove its tokens."""
+    where = store.of(chosen)
+    # Without a lock first: a machine on which nobody signed in gets no directory.
+    where.read()
+    with where.locked():
+        ended = where.read()
+        if not local:
+            with requests.client(ended.server) as http:
+                try:
+                    sign_in.revoke(http, ended)
+                except click.ClickException as error:
+                    raise click.ClickException(
+                        f"{error.message}\nThe access is not revoked. Try again, or revoke it in Settings"
+                        " at the server and run 'svc logout --local'."
+                    ) from error
+        where.remove(ended)
+    click.echo(f"Signed out of {ended.server}")
 
 
 # Reading
