@@ -19,15 +19,21 @@ night as (
            (sleep).asleep_ms
       from recovery_day
 ),
+-- Searched as a map: the planner expects a few days where there are years of them, and would compare each nap with
+-- each day.
+provider_of_day as materialized (
+    select jsonb_object_agg(date, provider) as by_date
+      from recovery_day
+),
 nap as (
     select (extract(epoch from sleep.started_at + sleep.utc_offset::interval) * 1000)::bigint as started_ms,
            (extract(epoch from sleep.ended_at + sleep.utc_offset::interval) * 1000)::bigint as ended_ms
-      from recovery_day
-      join ended_sleep using (date, provider)
+      from ended_sleep
       join health.sleep as sleep
         on sleep.user_id = %(user_id)s
        and sleep.sleep_id = ended_sleep.sleep_id
      where ended_sleep.is_nap
+       and ended_sleep.provider = (select by_date from provider_of_day) ->> ended_sleep.date::text
 )
 select json_build_object('from', %(from)s::date, 'to', %(to)s::date) as range,
        (select coalesce(json_agg(night order by date), '[]') from night) as nights,

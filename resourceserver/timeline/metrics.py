@@ -58,6 +58,9 @@ class Metric:
         if abs(value) > 1e15:
             # A value of this size has no decimals.
             return value
+        if value == (whole := int(value)):
+            # Decimals are slow, and most values of days are whole.
+            return float(whole) if self.decimals else whole
         step = Decimal(1).scaleb(-self.decimals)
         rounded = Decimal(repr(value)).quantize(step, ROUND_HALF_UP)
         return float(rounded) if self.decimals else int(rounded)
