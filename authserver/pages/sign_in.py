@@ -51,7 +51,7 @@ OUT_OF_DATE: Final = "This page was out of date. Please try again."
 
 
 def next_path(text: str) -> str:
-    """Return the path to redirect to after sign-in: of a pending request, a page of settings, or the dashboard.
+    """Return the path to redirect to after sign-in: a pending request, a page of settings, or the dashboard.
 
     A request id, which has only letters and digits, becomes part of the path; and so does the query of a page
     that the dashboard links to.

@@ -195,7 +195,7 @@ def test_the_sentence_says_what_the_goal_is(
     ],
 )
 def test_a_wrong_field_says_why_and_keeps_its_value(
-    alice_browser: Visitor, owner: Rows, typed: dict[str, str], name: str, text: str
+    alice_browser: Visitor, owner: Rows, typed: dict[str, Any], name: str, text: str
 ) -> None:
     refused = save(alice_browser, **typed)
 
@@ -265,7 +265,8 @@ def test_a_goal_is_paused_and_continued(
 
     paused = alice_browser.follow(change(alice_browser, pause=goal_id))
     after_pause = ask(api, alice)[0]["enabled"]
-    undone = alice_browser.follow(change(alice_browser, page=paused, **{"continue": goal_id}))
+    again: dict[str, Any] = {"continue": goal_id}
+    undone = alice_browser.follow(change(alice_browser, page=paused, **again))
 
     assert "The goal is paused." in paused.text
     assert '<span class="tag">paused</span>' in paused.text
