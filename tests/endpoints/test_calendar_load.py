@@ -158,6 +158,23 @@ def test_a_day_by_hand(api: TestClient, owner: Rows, alice: Person, bob: Person)
     }
 
 
+def test_back_to_back_ends_at_ten_minutes(api: TestClient, owner: Rows, alice: Person) -> None:
+    add(
+        owner,
+        alice,
+        [
+            Event(at("09:00"), at("10:00")),
+            Event(at("10:10") - 1, at("11:00")),
+            Event(at("11:10"), at("12:00")),
+        ],
+    )
+
+    body = ask(api, alice, "2025-06-16", "2025-06-16")
+
+    assert body["totals"]["back_to_back_count"] == 1
+    assert body["totals"]["back_to_back_percent"] == 50
+
+
 def test_a_meeting_over_midnight_is_one_of_both_days_and_one_of_the_range(
     api: TestClient, owner: Rows, alice: Person
 ) -> None:

@@ -99,6 +99,9 @@ def test_costs_by_hand(api: TestClient, owner: Owner, alice: Person) -> None:
         # After lunch, nothing was left for the news.
         ("News", "News", 130, 140),
         ("Code", "Development", 140, 150),
+        # Work goes on after a pause, so nobody knows how long the chat kept it.
+        ("Chat", "Communication", 150, 151),
+        ("Code", "Development", 160, 170),
     )
 
     body = ask(api, alice, COSTS, start="2025-06-16T00:00:00.000Z", end="2025-06-17T00:00:00.000Z")
@@ -108,9 +111,9 @@ def test_costs_by_hand(api: TestClient, owner: Owner, alice: Person) -> None:
         {
             "app": "Chat",
             "category": "Communication",
-            "count": 1,
+            "count": 2,
             "returned_count": 1,
-            "percent": 33.33,
+            "percent": 50,
             "total_ms": 10 * MINUTE,
             "average_ms": 10 * MINUTE,
             "median_ms": 10 * MINUTE,
@@ -120,19 +123,35 @@ def test_costs_by_hand(api: TestClient, owner: Owner, alice: Person) -> None:
             "category": "Communication",
             "count": 2,
             "returned_count": 1,
-            "percent": 66.67,
+            "percent": 50,
             "total_ms": 6 * MINUTE,
             "average_ms": 6 * MINUTE,
             "median_ms": 6 * MINUTE,
         },
     ]
     assert body["totals"] == {
-        "count": 3,
+        "count": 4,
         "returned_count": 2,
         "total_ms": 16 * MINUTE,
         "average_ms": 8 * MINUTE,
         "median_ms": 8 * MINUTE,
     }
+
+
+def test_a_detour_takes_a_second_at_least(api: TestClient, owner: Owner, alice: Person) -> None:
+    track(owner, alice, ("Code", "Development", 0, 30))
+    add_sessions(
+        owner,
+        alice,
+        [
+            Session(f"mail {n}", "laptop", "Mail", n * MINUTE, n * MINUTE + ms, category="News")
+            for n, ms in ((10, 999), (20, 1000))
+        ],
+    )
+
+    body = ask(api, alice, COSTS, start="2025-06-16T00:00:00.000Z", end="2025-06-17T00:00:00.000Z")
+
+    assert (body["totals"]["count"], body["totals"]["total_ms"]) == (1, 1000)
 
 
 def test_detours_of_more_than_a_year_are_refused(api: TestClient, alice: Person) -> None:
