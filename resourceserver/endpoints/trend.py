@@ -182,8 +182,7 @@ def _runs(name: str, query: Mapping[str, Any]) -> list[_Run]:
     dates = query["slots"]["dates"]
     if name not in STORED:
         return [(0, len(dates))]
-    # A day that nobody reported has no value.
-    unread = set(query["reported"])
+    unread = set(query["active"])
     runs: list[_Run] = []
     for n, day in enumerate(dates):
         if day in unread:
@@ -196,9 +195,11 @@ def _values(name: str, answers: Answers) -> list[float | None]:
     """Return the value of each day that was read."""
     query = answers["query"]
     dates, stored = query["slots"]["dates"], query["stored"] or {}
-    values: list[float | None] = (
-        [stored.get(day) for day in dates] if name in STORED else [None] * len(dates)
-    )
+    values: list[float | None] = [None] * len(dates)
+    if name in STORED:
+        # Nothing happened on a day that was reported without a session that is not idle.
+        known = dict.fromkeys(query["reported"], 0) | stored
+        values = [known.get(day) for day in dates]
     statement = (metrics.find(name) or OF_HEALTH).statement
     for begin, end in _runs(name, query):
         values[begin:end] = answers[f"{statement} {begin}"]["days"][name]

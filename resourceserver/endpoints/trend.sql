@@ -1,8 +1,8 @@
 -- name: trend
 -- The days of a range and those before it that its first medians need, and the unit of a metric of devices. `stored` are
 -- the values of days that the stored summaries have, if these are of the same zone and up to date; their metrics are
--- activity's. On the other days, `reported` are those on which a tracker reported anything. What else is needed is read
--- by metric (timeline/measured.sql).
+-- activity's. On the other days, `reported` are those on which a tracker reported anything, and `active` those of them
+-- with a session that is not idle. What else is needed is read by metric (timeline/measured.sql).
 --include answer
 with slot as (
     select day.n as position,
@@ -48,6 +48,35 @@ reported as (
      where starts_at < ends_at
        and date not in (select date from unreported)
 ),
+active as (
+    select date
+      from (
+               select reported.date,
+                      slot.starts_at,
+                      slot.ends_at,
+                      slot.starts_at - interval '24 hours' as day_before
+                 from reported
+                 join slot using (date)
+               offset 0
+           ) as day
+     where exists (
+               select
+                 from activity.app_session
+                where user_id = %(user_id)s
+                  and started_at > day.day_before
+                  and started_at < day.ends_at
+                  and ended_at > day.starts_at
+                  and not idle
+           )
+        or exists (
+               select
+                 from activity.coding_session
+                where user_id = %(user_id)s
+                  and started_at > day.day_before
+                  and started_at < day.ends_at
+                  and ended_at > day.starts_at
+           )
+),
 device_metric as (
     select unit,
            aggregation
@@ -63,5 +92,6 @@ select json_build_object('from', %(from)s::date, 'to', %(to)s::date) as range,
        %(by)s::text as by,
        (select json_object_agg(date, value) from stored) as stored,
        (select coalesce(json_agg(date), '[]') from reported) as reported,
+       (select coalesce(json_agg(date), '[]') from active) as active,
 --include rendered_slots
 --include end_of_answer

@@ -277,20 +277,23 @@ def test_a_summary_counts_in_its_own_zone_until_something_arrives(
 def test_days_without_a_summary_are_read_together_if_they_are_many(
     api: TestClient, deployment: Settings, owner: Rows, alice: Person
 ) -> None:
-    # Idle sessions are reports without a summary, on six days; the days between have one.
-    track(owner, alice, dict.fromkeys(range(0, 12, 2), 1))
-    for day in range(0, 12, 2):
-        owner.execute(
-            "update activity.app_session set idle = true where idempotency_key = %s", [f"day {day}"]
-        )
-    instants = [f"{MONDAY + timedelta(days=day)}T09" for day in range(1, 12, 2)]
-    post(api, alice, *(("Code", "Development", f"{at}:00:00Z", f"{at}:30:00Z") for at in instants))
-    computed = ask(api, alice, "tracked_ms", start=MONDAY, end="2025-06-28")
+    # Every third day has idle sessions alone, every third a session without a mark, and the others a summary.
+    days = {"start": MONDAY, "end": "2025-07-04"}
+    track(owner, alice, dict.fromkeys(range(0, 18, 3), 2))
+    owner.execute("update activity.app_session set idle = true")
+    track(owner, alice, dict.fromkeys(range(1, 18, 3), 1))
+    dates = [MONDAY + timedelta(days=day) for day in range(2, 18, 3)]
+    post(
+        api,
+        alice,
+        *(("Code", "Development", f"{day}T09:00:00Z", f"{day}T09:30:00Z") for day in dates),
+    )
+    computed = ask(api, alice, "tracked_ms", **days)
 
-    make_due(deployment)
+    assert make_due(deployment) == 6
 
-    assert ask(api, alice, "tracked_ms", start=MONDAY, end="2025-06-28") == computed
-    assert [each["value"] for each in computed["data"]] == [0, 30 * MINUTE] * 6 + [None]
+    assert ask(api, alice, "tracked_ms", **days) == computed
+    assert [each["value"] for each in computed["data"]] == [0, HOUR, 30 * MINUTE] * 6 + [None]
 
 
 @given(
