@@ -1,5 +1,6 @@
 """Trends: the values of a metric by day, week or month, their running median, and changes of level."""
 
+import math
 from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
 from itertools import pairwise
@@ -216,12 +217,12 @@ def _finish(answers: Answers) -> dict[str, Any]:
     first = date.fromisoformat(query["range"]["from"])
     last = date.fromisoformat(query["range"]["to"])
     length = (last - first).days + 1
-    own = values[len(values) - length :]
-    running = list(medians.windows(values, MEDIAN_DAYS))[len(values) - length :]
+    dates, own = query["slots"]["dates"][-length:], values[-length:]
+    running = list(medians.windows(values, MEDIAN_DAYS))[-length:]
     data = [
         {
-            "from": str(first + timedelta(days=begin)),
-            "to": str(first + timedelta(days=end - 1)),
+            "from": dates[begin],
+            "to": dates[end - 1],
             **_sums([value for value in own[begin:end] if value is not None], known, adds_up),
             "median": _median(running[end - 1], known, medians.FEWEST),
         }
@@ -260,9 +261,14 @@ def _periods(by: By, first: date, length: int) -> list[tuple[int, int]]:
 
 def _sums(values: Sequence[float], known: Metric, adds_up: bool) -> dict[str, Any]:
     """Return mean, sum and number of the known days of a period."""
+    if not values:
+        return {"value": None, "total": None, "days": 0}
+    mean = known.rounded(correlation.mean(values) if len(values) > 1 else values[0])
     return {
-        "value": known.rounded(correlation.mean(values)) if values else None,
-        "total": known.rounded(sum(values)) if values and adds_up else None,
+        "value": mean,
+        "total": (mean if len(values) == 1 else known.rounded(math.fsum(values)))
+        if adds_up
+        else None,
         "days": len(values),
     }
 

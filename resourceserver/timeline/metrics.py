@@ -66,8 +66,8 @@ class Metric:
         return float(rounded) if self.decimals else int(rounded)
 
 
-def _of_nights(unit: str) -> Metric:
-    """Return a metric that is measured once for each night."""
+def _measured_health(unit: str | None) -> Metric:
+    """Return a metric of health that is no length of time."""
     return Metric(
         "read:health", unit, "measured_health", is_counter=False, decimals=2, adds_up=False
     )
@@ -91,13 +91,13 @@ METRICS: Final[dict[str, Metric]] = {
     "pull_requests": Metric("read:code", "count", "measured_code", decimals=2),
     "reviews": Metric("read:code", "count", "measured_code", decimals=2),
     "lines_added": Metric("read:code", "count", "measured_code", decimals=2),
-    "recovery_score": _of_nights("percent"),
-    "strain_score": _of_nights("score"),
+    "recovery_score": _measured_health("percent"),
+    "strain_score": _measured_health("score"),
     "asleep_ms": Metric("read:health", "ms", "measured_health", is_counter=False),
     "deep_ms": Metric("read:health", "ms", "measured_health", is_counter=False),
     "rem_ms": Metric("read:health", "ms", "measured_health", is_counter=False),
-    "hrv_rmssd_ms": _of_nights("ms"),
-    "resting_heart_rate_bpm": _of_nights("bpm"),
+    "hrv_rmssd_ms": _measured_health("ms"),
+    "resting_heart_rate_bpm": _measured_health("bpm"),
     "listened_ms": Metric("read:music", "ms", "measured_music"),
     "play_count": Metric("read:music", "count", "measured_music", decimals=2),
     "place_count": Metric("read:location", "count", "measured_places", decimals=2, adds_up=False),
@@ -108,8 +108,8 @@ METRICS: Final[dict[str, Metric]] = {
 """Metrics by name. Besides, ``health:`` and the name of any metric of health is a metric."""
 
 HEALTH: Final = "health:[a-z][a-z0-9_]{0,63}"
-OF_HEALTH: Final = Metric("read:health", None, "measured_health", is_counter=False, decimals=2)
-_HEART_RATE: Final = Metric("read:health", "bpm", "measured_health", is_counter=False, decimals=2)
+OF_HEALTH: Final = _measured_health(None)
+_HEART_RATE: Final = _measured_health("bpm")
 
 
 def find(name: str) -> Metric | None:

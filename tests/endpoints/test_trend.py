@@ -205,6 +205,29 @@ def test_each_metric_of_an_empty_account_has_unknown_days(
     assert body["totals"]["known_days"] == 0
 
 
+def test_heart_rates_do_not_add_up_and_stairs_do(
+    api: TestClient, owner: Rows, alice: Person
+) -> None:
+    measure(owner, alice, "stairs", [1000, 500])
+    owner.execute("update health.metric set aggregation = 'sum'")
+    owner.execute(
+        """
+        insert into health.heart_rate (user_id, source_id, recorded_at, bpm)
+        select user_id, source_id, '2025-06-01T12:00Z', 60 from health.source
+        """
+    )
+
+    totals = {
+        metric: ask(api, alice, metric, start="2025-06-01", end="2025-06-02")["totals"]
+        for metric in ("health:stairs", "health:heart_rate")
+    }
+
+    assert [(each["known_days"], each["total"]) for each in totals.values()] == [
+        (2, 1500),
+        (1, None),
+    ]
+
+
 def test_a_metric_needs_the_scope_of_its_domain(api: TestClient, alice: Person) -> None:
     params = {"metric": "listened_ms", "from": "2025-06-16", "to": "2025-06-16"}
 
