@@ -96,10 +96,14 @@ def divide(values: Sequence[float], least: int, penalty: float) -> list[int]:
         new = end - least
         if new >= least:
             pieces = _with(pieces, new, levels)
-        for start in dict.fromkeys(piece[2] for piece in pieces):
-            whole = cost(start, end) + penalty
-            if whole < best[end]:
-                best[end], begins[end] = whole, start
+        # As `cost`, which a call for each candidate would make slower.
+        lowest, total = math.inf, sums[end]
+        for start in {piece[2] for piece in pieces}:
+            own = total - sums[start]
+            whole = best[start] - squares[start] - own * own / (end - start)
+            if whole < lowest:
+                lowest, begins[end] = whole, start
+        best[end] = lowest + squares[end] + penalty
     found = []
     end = begins[count]
     while end:
