@@ -116,6 +116,12 @@ def test_bob_cannot_change_a_row_of_alice(
     signed_in: tuple[Token, Token],
     function: str,
 ) -> None:
+    owner.execute("insert into activity.device (user_id, name) values (%s, 'b')", [bob.user_id])
+    owner.execute(
+        "insert into activity.goal (user_id, title, metric, comparison, target, period) "
+        "values (%s, 'b', 'focus_ms', 'at_least', 1, 'day')",
+        [bob.user_id],
+    )
     before = everything(owner)
 
     answer = call(connect_as("authserver"), function, bob.user_id, signed_in[1].hash, alices)
