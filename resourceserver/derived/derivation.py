@@ -3,9 +3,9 @@
     an import writes points ──► days are marked ──quiet for two minutes, or at its end──► derived again
 
 Every write of points, visits and sleeps marks its days in the same transaction, and so does the undo of an
-import. The job reads the marks, derives a week of marked days at most in one transaction, and removes the
-marks that nobody has set again since. Running it twice changes nothing. One process at a time works on a
-person.
+import. The job reads the marks, derives a week of marked days at most in one transaction, a command four
+weeks, and removes the marks that nobody has set again since. Running it twice changes nothing. One process at
+a time works on a person.
 
 Visits are searched in the points from the last visit that the marked days cannot change, up to the first one
 after them that is found as it is stored, or to three hours without points: a stay depends neither on the
@@ -46,6 +46,8 @@ SLEEP_BOUND: Final = timedelta(hours=48)
 """How long before the end of a sleep the person must have been seen to give it an offset, as in the SQL."""
 _DAYS: Final = 7
 """The most days of one transaction. With a point a second they have 600,000 points, which take seconds."""
+_DAYS_OF_COMMAND: Final = 28
+"""The same of a command, which has no limit of time. Each transaction reads all places of the person."""
 _POINTS: Final = 5000
 """The points of one page. Computing takes the event loop some milliseconds for each."""
 
@@ -141,14 +143,14 @@ async def take_turn(
 
 async def derive(worker: Connection, user_id: UUID) -> int:
     """Derive all marked days of one person now; return their number. Raises psycopg.Error."""
-    days, progress = 0, Progress()
+    days, progress = 0, Progress(at_once=_DAYS_OF_COMMAND)
     while True:
         async with worker.transaction():
             window = await _next_days(worker, user_id, progress, AT_ONCE, lock="await_turn")
             if window is None:
                 return days
             await _derive_days(worker, user_id, window)
-        days, progress = days + len(window.marks), Progress(window.last)
+        days, progress = days + len(window.marks), replace(progress, after=window.last)
 
 
 async def _next_days(
@@ -252,16 +254,14 @@ async def _derive_visits(worker: Connection, user_id: UUID, window: _Window) -> 
         place = places.of(stay.centre, during, kept)
         place.is_used = True
         if event_id is None:
-            added.append(
-                (_key(stay), stay.started_at, stay.ended_at, _offset(stay), place.place_id)
-            )
+            added.append((stay.started_at, stay.ended_at, _offset(stay), place.place_id))
         elif kept != place.place_id:
             moved.append((event_id, place.place_id))
     if by_key:
         gone = [event_id for event_id, _ in by_key.values()]
         await worker.execute(SQL["remove_visits"], {"user_id": user_id, "event_ids": gone})
     await _write(worker, user_id, places.new, added, moved)
-    await _tidy(worker, user_id, places)
+    await _tidy(worker, user_id, places, left={place_id for *_, place_id in stored})
 
 
 async def _write(
@@ -283,7 +283,7 @@ async def _write(
         }
         await worker.execute(SQL["add_places"], {"user_id": user_id, **values})
     if added:
-        names = ("keys", "started_at", "ended_at", "utc_offsets", "place_ids")
+        names = ("started_at", "ended_at", "utc_offsets", "place_ids")
         columns = {
             name: list(column) for name, column in zip(names, zip(*added, strict=True), strict=True)
         }
@@ -296,10 +296,11 @@ async def _write(
         )
 
 
-async def _tidy(worker: Connection, user_id: UUID, places: Places) -> None:
+async def _tidy(worker: Connection, user_id: UUID, places: Places, left: set[UUID]) -> None:
     """Move visits from derived places to stated ones that stand beside them, and remove unused places.
 
-    A place whose visits have moved stays, so that the next visit there finds the same stated place.
+    A place whose visits have moved stays, so that the next visit there finds the same stated place. ``left``
+    are the places that visits may have left.
     """
     beside = {place.place_id: places.stated_beside(place) for place in places if place.is_derived}
     renamed = {
@@ -310,7 +311,13 @@ async def _tidy(worker: Connection, user_id: UUID, places: Places) -> None:
     if renamed:
         values = {"old_ids": list(renamed), "new_ids": list(renamed.values())}
         await worker.execute(SQL["move_visits"], {"user_id": user_id, **values})
-    unused = [place_id for place_id, other in beside.items() if other is None]
+    unused = [
+        place.place_id
+        for place in places
+        if place.is_derived
+        and beside[place.place_id] is None
+        and (not place.is_used or place.place_id in left)
+    ]
     if unused:
         values = {"place_ids": unused}
         await worker.execute(SQL["remove_places"], {"user_id": user_id, **values})
@@ -391,7 +398,8 @@ async def _pages(worker: Connection, user_id: UUID, begins_at: datetime) -> Asyn
     from_at, is_first, is_last = begins_at, True, False
     while not is_last:
         values = {"user_id": user_id, "from": from_at, "limit": _POINTS}
-        points = await _rows(worker, "points_from", values)
+        # Numbers in binary cost both sides a fraction of numbers in text.
+        points = await _rows(worker, "points_from", values, binary=True)
         is_last = len(points) < _POINTS
         until = _instant(points[-1][0] + 1) if points else from_at
         # After the last point, the stated visits count that end what goes on.
@@ -471,8 +479,10 @@ def _ms(at: datetime) -> int:
     return (at - _EPOCH) // _MS
 
 
-async def _rows(worker: Connection, name: str, values: dict[str, Any]) -> list[Any]:
-    return await (await worker.execute(SQL[name], values)).fetchall()
+async def _rows(
+    worker: Connection, name: str, values: dict[str, Any], *, binary: bool = False
+) -> list[Any]:
+    return await (await worker.execute(SQL[name], values, binary=binary)).fetchall()
 
 
 async def _value(worker: Connection, name: str, **values: Any) -> Any:

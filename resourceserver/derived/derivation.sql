@@ -225,7 +225,7 @@ insert into location.event (
 )
 select %(user_id)s,
        'derived',
-       new.key,
+       new.started_at || '-' || new.ended_at,
        'visit',
        'suggested',
        timestamptz 'epoch' + new.started_at * interval '1 millisecond',
@@ -233,12 +233,11 @@ select %(user_id)s,
        new.utc_offset,
        new.place_id
   from unnest(
-           %(keys)s::text[],
            %(started_at)s::bigint[],
            %(ended_at)s::bigint[],
            %(utc_offsets)s::text[],
            %(place_ids)s::uuid[]
-       ) as new (key, started_at, ended_at, utc_offset, place_id)
+       ) as new (started_at, ended_at, utc_offset, place_id)
     on conflict (user_id, source, provider_key) do nothing
 
 -- name: move_visits

@@ -9,13 +9,16 @@ many.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import product
+from math import floor
 from typing import Final
 from uuid import UUID, uuid4
 
 from resourceserver.derived import stays
 from resourceserver.derived.stays import EARTH_M, RADIUS_M, Vector
 
-_CELL: Final = RADIUS_M / EARTH_M
+_CELL: Final = 2.1 * RADIUS_M / EARTH_M
+"""The edge of a cell: what lies within 100 m is in at most two cells in each direction."""
 
 
 @dataclass
@@ -32,12 +35,38 @@ class Place:
 
 
 @dataclass
+class _Grid:
+    """Places, by the cells in which they are."""
+
+    _cells: dict[tuple[int, ...], list[Place]] = field(default_factory=lambda: defaultdict(list))
+
+    def add(self, place: Place) -> None:
+        """Take a place."""
+        self._cells[_cell(place.centre)].append(place)
+
+    def nearest(self, centre: Vector) -> Place | None:
+        """Return the nearest place within 100 m."""
+        if not self._cells:
+            return None
+        near = [
+            (distance, place.place_id, place)
+            for place in self._around(centre)
+            if (distance := stays.distance_m(centre, place.centre)) <= RADIUS_M
+        ]
+        return min(near)[2] if near else None
+
+    def _around(self, centre: Vector) -> Iterator[Place]:
+        nearest_corner = (floor(each / _CELL + 0.5) for each in centre)
+        for cell in product(*((each - 1, each) for each in nearest_corner)):
+            yield from self._cells.get(cell, ())
+
+
+@dataclass
 class Places:
     """The places of one person, by where they are."""
 
-    _cells: dict[tuple[int, int, int], list[Place]] = field(
-        default_factory=lambda: defaultdict(list)
-    )
+    _stated: _Grid = field(default_factory=_Grid)
+    _derived: _Grid = field(default_factory=_Grid)
     _by_id: dict[UUID, Place] = field(default_factory=dict)
     new: list[Place] = field(default_factory=list)
 
@@ -47,7 +76,7 @@ class Places:
 
     def add(self, place: Place) -> None:
         """Take a place."""
-        self._cells[_cell(place.centre)].append(place)
+        (self._derived if place.is_derived else self._stated).add(place)
         self._by_id[place.place_id] = place
 
     def of(
@@ -58,27 +87,17 @@ class Places:
         if near and min(near)[0] <= RADIUS_M:
             place_id = min(near)[1]
             return self._by_id.get(place_id) or Place(place_id, centre, is_derived=False)
-        stated = self.nearest(centre, is_derived=False)
+        stated = self._stated.nearest(centre)
         if stated is not None:
             return stated
         own = None if kept is None else self._by_id.get(kept)
         if own is None or not own.is_derived or stays.distance_m(centre, own.centre) > RADIUS_M:
-            own = self.nearest(centre, is_derived=True) or self._new(centre)
+            own = self._derived.nearest(centre) or self._new(centre)
         return self.stated_beside(own) or own
-
-    def nearest(self, centre: Vector, *, is_derived: bool) -> Place | None:
-        """Return the nearest stated or derived place within 100 m."""
-        near = [
-            (distance, place.place_id, place)
-            for place in self._around(centre)
-            if place.is_derived == is_derived
-            and (distance := stays.distance_m(centre, place.centre)) <= RADIUS_M
-        ]
-        return min(near)[2] if near else None
 
     def stated_beside(self, place: Place) -> Place | None:
         """Return the stated place that a derived one stands for, because a later file has named it."""
-        return self.nearest(place.centre, is_derived=False) if place.is_derived else None
+        return self._stated.nearest(place.centre) if place.is_derived else None
 
     def _new(self, centre: Vector) -> Place:
         latitude, longitude = (round(degrees, 5) for degrees in stays.position(centre))
@@ -88,14 +107,6 @@ class Places:
         self.add(place)
         return place
 
-    def _around(self, centre: Vector) -> Iterator[Place]:
-        x, y, z = _cell(centre)
-        for dx in (-1, 0, 1):
-            for dy in (-1, 0, 1):
-                for dz in (-1, 0, 1):
-                    yield from self._cells.get((x + dx, y + dy, z + dz), ())
 
-
-def _cell(centre: Vector) -> tuple[int, int, int]:
-    x, y, z = centre
-    return int(x // _CELL), int(y // _CELL), int(z // _CELL)
+def _cell(centre: Vector) -> tuple[int, ...]:
+    return tuple(floor(each / _CELL) for each in centre)

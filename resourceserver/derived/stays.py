@@ -51,9 +51,8 @@ class Stay(NamedTuple):
     centre: Vector
 
 
-class _Located(NamedTuple):
-    at: int
-    vector: Vector
+_Located = tuple[int, Vector]
+"""A time and a position."""
 
 
 def vector(latitude: float, longitude: float) -> Vector:
@@ -78,7 +77,7 @@ def _square(one: Vector, other: Vector) -> float:
     return x * x + y * y + z * z
 
 
-@dataclass
+@dataclass(slots=True)
 class Stays:
     """The search for stays in points that come in the order of time."""
 
@@ -101,7 +100,7 @@ class Stays:
         if self._centre is not None:
             return self._started_at
         if self._moving:
-            return self._moving[0].at
+            return self._moving[0][0]
         return 0 if self._best is None else self._best[1]
 
     def add(
@@ -109,13 +108,12 @@ class Stays:
     ) -> Stay | None:
         """Take the next point; return the stay that has ended, if one has."""
         point = (float("inf") if accuracy_m is None else accuracy_m, at, latitude, longitude)
-        if self._best is None:
-            self._best = point
-            return None
-        if self._best[1] // SLOT == at // SLOT:
-            self._best = min(self._best, point)
-            return None
         best, self._best = self._best, point
+        if best is None:
+            return None
+        if best[1] // SLOT == at // SLOT:
+            self._best = min(best, point)
+            return None
         return self._use(best)
 
     def cut(self, begins_at: int, ends_at: int) -> list[Stay]:
@@ -141,7 +139,7 @@ class Stays:
 
     def _use(self, point: tuple[float, int, float, float]) -> Stay | None:
         _, at, latitude, longitude = point
-        here = _Located(at, vector(latitude, longitude))
+        here = vector(latitude, longitude)
         last_at, self._last_at = self._last_at, at
         ended = None
         if last_at is not None and at - last_at > GAP:
@@ -149,35 +147,35 @@ class Stays:
             self._moving.clear()
             self._is_after_cut = False
         if self._centre is None:
-            self._move(here)
-        elif _square(self._centre, here.vector) <= _NEAR:
+            self._move(at, here)
+        elif _square(self._centre, here) <= _NEAR:
             self._outside.clear()
             if at - self._started_at > LONGEST:
                 ended = self._end()
-                self._move(here)
+                self._move(at, here)
             else:
                 self._ended_at = at
         else:
-            self._outside.append(here)
+            self._outside.append((at, here))
             away = at - self._ended_at
             if away >= SHORTEST and (len(self._outside) > 1 or away >= ALONE):
                 outside = list(self._outside)
                 ended = self._end()
                 for each in outside:
                     # Only with the last of them can the next stay begin: all others are within five minutes.
-                    self._move(each)
+                    self._move(*each)
         return ended
 
-    def _move(self, here: _Located) -> None:
+    def _move(self, at: int, here: Vector) -> None:
         """Take a point while no stay has begun; one begins if the last five minutes lie close together."""
         points = self._moving
-        points.append(here)
-        while _square(points[0].vector, here.vector) > _FAR:
+        points.append((at, here))
+        while _square(points[0][1], here) > _FAR:
             self._drop()
-        while here.at - points[0].at >= SHORTEST:
+        while at - points[0][0] >= SHORTEST:
             centre = _mean(points)
-            if all(_square(centre, each.vector) <= _NEAR for each in points):
-                self._centre, self._started_at, self._ended_at = centre, points[0].at, here.at
+            if all(_square(centre, there) <= _NEAR for _, there in points):
+                self._centre, self._started_at, self._ended_at = centre, points[0][0], at
                 points.clear()
                 return
             self._drop()
@@ -199,8 +197,8 @@ class Stays:
 
 def _mean(points: deque[_Located]) -> Vector:
     """Return the middle of some points, which are close together."""
-    x = sum(each.vector[0] for each in points)
-    y = sum(each.vector[1] for each in points)
-    z = sum(each.vector[2] for each in points)
+    x = y = z = 0.0
+    for _, (a, b, c) in points:
+        x, y, z = x + a, y + b, z + c
     length = (x * x + y * y + z * z) ** 0.5
     return x / length, y / length, z / length

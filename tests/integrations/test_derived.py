@@ -188,6 +188,21 @@ def test_points_that_come_later_change_the_visits_around_them(
     ]
 
 
+def test_a_derived_place_goes_with_its_last_visit(
+    importer: Importer, owner: Rows, derive: Derive, tmp_path: Path
+) -> None:
+    importer.take(tmp_path / "first", *points(at("06:00"), at("08:00")))
+    later = importer.take(tmp_path / "later", *points(at("09:00"), at("10:00"), OFFICE))
+    derive()
+    assert len(visits(owner)) == 2
+
+    undone(importer, later["import_id"])
+    derive()
+
+    places = owner.execute("select name from location.place").fetchall()
+    assert places == [("52.52000, 13.40500",)]
+
+
 def test_stated_visits_come_first_and_name_the_places_of_others(
     importer: Importer, owner: Rows, derive: Derive, tmp_path: Path
 ) -> None:
