@@ -411,10 +411,23 @@ async def _pages(worker: Connection, user_id: UUID, begins_at: datetime) -> Asyn
 
 
 async def _places(worker: Connection, user_id: UUID) -> Places:
+    """Return the places that were derived, and those where a source states a visit.
+
+    Places of check-ins alone are left out: next to a home there are many.
+    """
+    visited = {
+        place_id: (is_used, is_stated)
+        for place_id, is_used, is_stated in await _rows(
+            worker, "visited_places", {"user_id": user_id}
+        )
+    }
     places = Places()
-    rows = await _rows(worker, "known_places", {"user_id": user_id})
-    for place_id, latitude, longitude, is_derived, is_used in rows:
-        places.add(Place(place_id, stays.vector(latitude, longitude), is_derived, is_used))
+    for place_id, latitude, longitude, is_derived in await _rows(
+        worker, "known_places", {"user_id": user_id}
+    ):
+        is_used, is_stated = visited.get(place_id, (False, False))
+        if is_derived or is_stated:
+            places.add(Place(place_id, stays.vector(latitude, longitude), is_derived, is_used))
     return places
 
 

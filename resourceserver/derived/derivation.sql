@@ -155,28 +155,27 @@ select round(date_part('epoch', event.started_at) * 1000)::bigint as at,
           event.event_id
 
 -- name: known_places
--- The places with a position at which visits were, or which were derived: whether a place was derived, and whether
--- derived visits are at it. Places of check-ins alone are left out: next to a home there are many.
-select place.place_id,
-       place.latitude,
-       place.longitude,
-       place.source = 'derived' as is_derived,
-       coalesce(visited.is_used, false) as is_used
+-- The places with a position, and whether each was derived.
+select place_id,
+       latitude,
+       longitude,
+       source = 'derived' as is_derived
   from location.place
-  left join (
-           select place_id,
-                  bool_or(source = 'derived') as is_used,
-                  bool_or(source <> 'derived' and type = 'visit' and status <> 'declined') as is_stated
-             from location.event
-            where user_id = %(user_id)s
-            group by place_id
-       ) as visited using (place_id)
- where place.user_id = %(user_id)s
-   and place.latitude is not null
-   and place.longitude is not null
-   and (place.source = 'derived' or visited.is_stated)
- order by place.source = 'derived',
-          place.place_id
+ where user_id = %(user_id)s
+   and latitude is not null
+   and longitude is not null
+ order by source = 'derived',
+          place_id
+
+-- name: visited_places
+-- The places of visits and check-ins: whether a derived visit is there, and one that a source states. Not joined to `known_places`: before
+-- Postgres has counted the rows of a first import, it would compare each place with each visit.
+select place_id,
+       bool_or(source = 'derived') as is_used,
+       bool_or(source <> 'derived' and type = 'visit' and status <> 'declined') as is_stated
+  from location.event
+ where user_id = %(user_id)s
+ group by place_id
 
 -- name: add_places
 -- Adds places, named by their coordinates.
