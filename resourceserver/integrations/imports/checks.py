@@ -453,7 +453,7 @@ def _is_usual_heart_rate(record: records.HeartRate) -> bool:
 
 def _is_usual_point(record: records.Point) -> bool:
     key, at, latitude, longitude, accuracy, altitude, deviation, speed, course, *rest = record
-    battery, *names = rest
+    battery, activity, device, platform = rest
     try:
         return (
             type(key) is str
@@ -471,7 +471,7 @@ def _is_usual_point(record: records.Point) -> bool:
             and (speed is None or (type(speed) in _NUMBERS and 0 <= speed <= 1e6))
             and (course is None or (type(course) in _NUMBERS and 0 <= course <= 360))
             and battery is None
-            and tuple(names) in _GOOD_NAMES
+            and (activity, device, platform) in _GOOD_NAMES
         )
     except TypeError:
         return False

@@ -74,26 +74,26 @@ insert into health.sample (
     is_daily_total
 )
 select %(user_id)s,
-       sent.id::uuid,
+       sent.id,
        %(source)s,
        sent.key,
        %(import_id)s,
        sent.metric_type,
-       (%(sensor_ids)s::uuid[])[sent.sensor::integer],
-       timestamptz 'epoch' + sent.started_at::bigint * interval '1 millisecond',
-       timestamptz 'epoch' + sent.ended_at::bigint * interval '1 millisecond',
-       sent.value::double precision,
+       (%(sensor_ids)s::uuid[])[sent.sensor],
+       sent.started_at,
+       sent.ended_at,
+       sent.value,
        sent.utc_offset,
        false
   from rows from (
-           json_array_elements_text(%(key)s::json),
-           json_array_elements_text(%(id)s::json),
-           json_array_elements_text(%(metric_type)s::json),
-           json_array_elements_text(%(sensor)s::json),
-           json_array_elements_text(%(started_at)s::json),
-           json_array_elements_text(%(ended_at)s::json),
-           json_array_elements_text(%(value)s::json),
-           json_array_elements_text(%(utc_offset)s::json)
+           unnest(%(key)s::text[]),
+           unnest(%(id)s::uuid[]),
+           unnest(%(metric_type)s::text[]),
+           unnest(%(sensor)s::integer[]),
+           unnest(%(started_at)s::timestamptz[]),
+           unnest(%(ended_at)s::timestamptz[]),
+           unnest(%(value)s::double precision[]),
+           unnest(%(utc_offset)s::text[])
        ) as sent (
            key,
            id,
@@ -190,23 +190,23 @@ insert into health.heart_rate (
     source_id
 )
 select %(user_id)s,
-       sent.id::uuid,
+       sent.id,
        %(source)s,
        sent.key,
        %(import_id)s,
-       timestamptz 'epoch' + sent.recorded_at::bigint * interval '1 millisecond',
+       sent.recorded_at,
        sent.bpm::smallint,
        coalesce(sent.rr_intervals_ms::integer[], '{}'),
        sent.contact::boolean,
-       (%(sensor_ids)s::uuid[])[sent.sensor::integer]
+       (%(sensor_ids)s::uuid[])[sent.sensor]
   from rows from (
-           json_array_elements_text(%(key)s::json),
-           json_array_elements_text(%(id)s::json),
-           json_array_elements_text(%(recorded_at)s::json),
-           json_array_elements_text(%(bpm)s::json),
+           unnest(%(key)s::text[]),
+           unnest(%(id)s::uuid[]),
+           unnest(%(recorded_at)s::timestamptz[]),
+           unnest(%(bpm)s::integer[]),
            json_array_elements_text(%(rr_intervals_ms)s::json),
            json_array_elements_text(%(contact)s::json),
-           json_array_elements_text(%(sensor)s::json)
+           unnest(%(sensor)s::integer[])
        ) as sent (
            key,
            id,

@@ -26,6 +26,7 @@ from psycopg import errors
 
 from resourceserver.integrations.format import Format, Person, Unreadable
 from resourceserver.integrations.imports import checks, receipts, recognition, writing
+from resourceserver.integrations.imports.arrays import Array, ArrayDumper
 from resourceserver.integrations.imports.files import Brought, Member, Refusal
 from resourceserver.integrations.imports.receipts import EXAMPLES, Import, Receipt
 from resourceserver.integrations.imports.recognition import Recognised
@@ -34,7 +35,7 @@ from resourceserver.integrations.records import Refused, Sourced
 from shared import SCHEMA_VERSION
 
 ROWS: Final = 1000
-"""Most rows of a statement."""
+"""Most rows of a statement of a type of which files do not have millions."""
 BATCH: Final = 4000
 """Records and refused ones of a transaction."""
 HEAVIEST: Final = 4_000_000
@@ -102,8 +103,9 @@ class Batch:
     def prepare(self) -> None:
         """Make what is possible without the database."""
         for (kind, source), rows in self.rows.items():
-            for start in range(0, len(rows), ROWS):
-                part = rows[start : start + ROWS]
+            most = len(rows) if kind in writing.FREQUENT else ROWS
+            for start in range(0, len(rows), most):
+                part = rows[start : start + most]
                 self.statements.append(Statement(kind, source, part, writing.prepare(kind, part)))
 
     def finished(self) -> Self:
@@ -580,6 +582,7 @@ class Database:
                 connect_timeout=10,
                 prepare_threshold=0 if self.prepare else None,
             )
+            connection.adapters.register_dumper(Array, ArrayDumper)
             self._connection = connection
             self._target = Target(
                 connection,

@@ -1,9 +1,10 @@
 """Writing records: one writer for each type, each of which adds a batch in one statement or a few.
 
-A statement gets its batch as a JSON array for each column, as ingest's do. Within a transaction types are
-written in the order of ``WRITERS``, and rows in that of their keys, so that two imports of one person may
-wait for each other, and never deadlock. Each writer says how many records were new and how many changed a
-row; all others were known.
+A statement gets its batch as a JSON array for each column, as ingest's do; of the types of which files have
+millions, most columns are arrays of Postgres (``arrays``). Within a transaction types are written in the
+order of ``WRITERS``, and rows in that of their keys, so that two imports of one person may wait for each
+other, and never deadlock. Each writer says how many records were new and how many changed a row; all others
+were known.
 
 Which record wins where one comes again is said in the SQL files, with the reason.
 """
@@ -28,6 +29,7 @@ from resourceserver.derived import zones
 from resourceserver.ingest import events, route
 from resourceserver.ingest.events import APP_SESSIONS, CODING_SESSIONS, Stream
 from resourceserver.integrations import records
+from resourceserver.integrations.imports import arrays
 from resourceserver.integrations.records import KEY_LENGTH, METRICS, Sensor, Title
 from shared import queries
 
@@ -121,17 +123,19 @@ class Prepared(NamedTuple):
 compact: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
-def new_ids(count: int) -> list[str]:
+def new_ids(count: int) -> list[bytes]:
     """Return new ids in the order in which they are written: UUIDs of version 7 (RFC 9562, section 5.7).
 
     An index on ids then grows at its end. Random ones would change a page of it for each row. ``count`` is at
     most 4,096.
     """
-    start, end = f"{time.time_ns() // 1_000_000:012x}70008", os.urandom(6).hex()
+    start = (time.time_ns() // 1_000_000).to_bytes(6, "big")
+    end = b"\x80" + os.urandom(7)
     return [start + number + end for number in _NUMBERS[:count]]
 
 
-_NUMBERS: Final = [f"{number:03x}" for number in range(4096)]
+_NUMBERS: Final = [(0x7000 + number).to_bytes(2, "big") for number in range(4096)]
+"""The version, and the numbers of ids with one time."""
 
 
 def instants(column: Iterable[datetime | None]) -> list[int | None]:
@@ -182,7 +186,33 @@ def columns(rows: Rows, skip: tuple[str, ...] = ()) -> dict[str, str]:
         for name, column in named.items()
         if name not in skip
     }
-    return values | {"id": compact(new_ids(len(rows)))}
+    return values | {"id": compact([str(UUID(bytes=each)) for each in new_ids(len(rows))])}
+
+
+_ARRAYS: Final[Mapping[str, Callable[[Sequence[Any]], Any]]] = {
+    **dict.fromkeys(("key", "metric_type", "utc_offset", "activity"), arrays.texts),
+    **dict.fromkeys(("recorded_at", "started_at", "ended_at"), arrays.instants),
+    **dict.fromkeys(
+        (
+            *("value", "latitude", "longitude", "accuracy_m", "altitude_m", "vertical_accuracy_m"),
+            *("speed_mps", "course_deg"),
+        ),
+        arrays.doubles,
+    ),
+    **dict.fromkeys(("bpm", "battery_percent"), arrays.integers),
+}
+"""How the columns of frequent types are sent."""
+
+
+def _frequent_columns(rows: Rows, skip: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return what ``columns`` does, as arrays of Postgres where ``_ARRAYS`` has the name."""
+    values: dict[str, Any] = {"id": arrays.ids(new_ids(len(rows)))}
+    for name, column in zip(rows[0]._fields, zip(*rows, strict=True), strict=True):
+        if name in _ARRAYS:
+            values[name] = _ARRAYS[name](column)
+        elif name not in skip:
+            values[name] = _array(_CONVERTERS.get(name, list)(column))
+    return values
 
 
 def _array(column: list[Any]) -> str:
@@ -245,8 +275,8 @@ def _measured(target: Target, source: str, rows: Rows) -> dict[str, Any]:
 def _prepare_measured(rows: Rows) -> Prepared:
     """Return heart rates, or measurements of which none is a total of a day."""
     sensors, indexes = _places(row.sensor for row in rows)
-    values = columns(rows, skip=("sensor", "is_daily_total"))
-    return Prepared(values | {"sensor": compact(indexes)}, sensors)
+    values = _frequent_columns(rows, skip=("sensor", "is_daily_total"))
+    return Prepared(values | {"sensor": arrays.integers(indexes)}, sensors)
 
 
 class Samples(NamedTuple):
@@ -338,9 +368,9 @@ class Points(NamedTuple):
 def _prepare_points(rows: Rows) -> Points:
     """Return points as their statement takes them."""
     _, indexes = _places(row.device for row in rows)
-    values = columns(rows, skip=("device", "platform")) | {
-        "device": compact(indexes),
-        "timezone": compact([zones.zone(row.latitude, row.longitude) for row in rows]),
+    values = _frequent_columns(rows, skip=("device", "platform")) | {
+        "device": arrays.integers(indexes),
+        "timezone": arrays.texts([zones.zone(row.latitude, row.longitude) for row in rows]),
     }
     return Points(values, {row.device: row.platform for row in rows})
 
@@ -579,20 +609,21 @@ WRITERS: Final[dict[type, Writer]] = {
     records.CodingSession: add_coding_sessions,
 }
 
-_PREPARERS: Final[dict[type, Callable[[Rows], Any]]] = {
+FREQUENT: Final[dict[type, Callable[[Rows], Any]]] = {
     records.Sample: _prepare_samples,
     records.HeartRate: _prepare_measured,
     records.Point: _prepare_points,
 }
+"""The types of which files have millions, each with what prepares its records."""
 
 
 def prepare(kind: type, rows: Rows) -> Any:
     """Return records as their writer takes them.
 
-    Of the types of which files have millions, this is what needs no database: the thread that reads does it,
-    since the one that writes holds up the import. All other types are taken as they are.
+    Of the frequent types, this is what needs no database: the thread that reads does it, since the one that
+    writes holds up the import. All other types are taken as they are.
     """
-    preparer = _PREPARERS.get(kind)
+    preparer = FREQUENT.get(kind)
     return rows if preparer is None else preparer(rows)
 
 
