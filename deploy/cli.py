@@ -27,6 +27,7 @@ _COMMANDS: Final = {
     "client": "authserver.cli.grants:client",
     "demo": "deploy.demo.command:demo",
     "event": "authserver.cli.people:event",
+    "export": "deploy.person.commands:export",
     "goal": "deploy.operators.people:goal",
     "grant": "authserver.cli.grants:grant",
     "import": "deploy.operators.imports:import_files",
@@ -52,7 +53,7 @@ _COMMANDS: Final = {
 """The commands: module and name in it."""
 
 _WITHOUT_DATABASE: Final = frozenset(
-    ("apps", "bridge", "ingest", "login", "logout", "today", "week")
+    ("apps", "bridge", "export", "ingest", "login", "logout", "today", "week")
 )
 """Commands that may run as a user that may not read the servers' secrets or reach their database."""
 

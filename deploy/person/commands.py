@@ -1,17 +1,18 @@
-"""The commands: ``svc login``, ``svc logout``, ``svc today``, ``svc week``, ``svc apps``."""
+"""The commands: ``svc login``, ``svc logout``, ``svc today``, ``svc week``, ``svc apps``, ``svc export``."""
 
 import json
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from datetime import date
+from datetime import date, datetime
 from io import TextIOWrapper
+from pathlib import Path
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 import click
 
-from deploy.person import discovery, keyring, periods, requests, sign_in, store
+from deploy.person import discovery, download, keyring, periods, requests, sign_in, store
 from deploy.person.access import API, Answer, MissingScope
 from deploy.person.periods import Period
 from shared import durations, screen
@@ -256,6 +257,66 @@ def apps(chosen: Settings, *, days: int, is_json: bool, zone: str | None, limit:
             return
         click.echo(f"{period.first} to {period.last}, {period.zone.key}\n")
         _print_apps(answer.body, limit)
+
+
+_DAY: Final = click.DateTime(["%Y-%m-%d"])
+
+
+@click.command()
+@click.option(
+    "--out",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
+    help='The file, or "-" for standard output; default: the name that the server gives, here.',
+)
+@click.option(
+    "--format",
+    "file_format",
+    type=click.Choice(("json", "ndjson", "csv", "zip")),
+    default="json",
+    show_default=True,
+)
+@click.option("--from", "first", metavar="DAY", type=_DAY, help="First day; default: of all data.")
+@click.option(
+    "--to", "last", metavar="DAY", type=_DAY, help="Last day, included; the same default."
+)
+@click.option(
+    "--resources",
+    metavar="NAMES",
+    help="Names with commas between them, such as app_sessions,goals; default: all you may read.",
+)
+@_zone_option
+@click.option("--force", is_flag=True, help="Replace FILE if it exists.")
+@click.pass_obj
+def export(
+    chosen: Settings,
+    *,
+    out: Path | None,
+    file_format: str,
+    first: datetime | None,
+    last: datetime | None,
+    resources: str | None,
+    zone: str | None,
+    force: bool,
+) -> None:
+    """Save all your data, as far as the granted scopes allow, in a file that only you can read.
+
+    The file appears when it is complete.
+    """
+    with _api(chosen) as api:
+        given = {
+            "format": file_format,
+            "from": None if first is None else f"{first:%Y-%m-%d}",
+            "to": None if last is None else f"{last:%Y-%m-%d}",
+            "resources": resources,
+            "tz": _zone(api, zone).key,
+        }
+        parameters = {name: value for name, value in given.items() if value is not None}
+        saved = download.save(api, parameters, out, force=force)
+    if saved.omitted:
+        click.echo(f"Left out, because their scopes were not granted: {saved.omitted}", err=True)
+    if saved.name != "-":
+        click.echo(f"{saved.name}: {saved.size} bytes")
 
 
 @contextmanager

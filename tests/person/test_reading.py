@@ -1,9 +1,13 @@
-"""``svc today``, ``svc week`` and ``svc apps``: the API's answers in a terminal."""
+"""``svc today``, ``svc week``, ``svc apps`` and ``svc export``: the API's answers in a terminal."""
 
 import json
 import re
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -211,3 +215,64 @@ def test_periods_that_do_not_exist_are_refused(
 
     assert done.exit_code == 2
     assert "is not a" in done.stderr
+
+
+def test_an_export_is_saved_for_the_person_alone(
+    terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    first = terminal.run("export")
+    again = terminal.run("export")
+
+    (file,) = tmp_path.glob("*.json")
+    assert first.exit_code == 0, first.output
+    assert first.stdout == f"{file.name}: {file.stat().st_size} bytes\n"
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert json.loads(file.read_text())["user"]["email"] == "alice@example.org"
+    assert again.stderr == (
+        f"Error: {file.name} exists: choose another name with --out, or add --force\n"
+    )
+    table = terminal.run("export", "--format", "csv", "--out", "-")
+    assert table.stdout.startswith("resource,")
+    assert "Left out, because their scopes were not granted: code_events" in table.stderr
+    assert list(tmp_path.glob("*.part")) == []
+
+
+@contextmanager
+def broken_server() -> Iterator[str]:
+    """Run a server that breaks its answers off; yields its address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            self.wfile.write(b'5\r\n{"a":\r\n')
+            self.close_connection = True
+
+        def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 -- the library's
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_an_export_that_is_broken_off_leaves_no_file(
+    make_terminal: MakeTerminal, tmp_path: Path
+) -> None:
+    file = tmp_path / "all.json"
+    with broken_server() as address:
+        terminal = signed_in(make_terminal(address), "svc_dt_x")
+
+        done = terminal.run("export", "--tz", "UTC", "--out", str(file))
+
+    assert done.exit_code == 1
+    assert done.stderr.startswith(f"Error: {address} has broken the export off: ")
+    assert list(tmp_path.glob("all*")) == []
