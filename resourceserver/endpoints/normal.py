@@ -40,6 +40,8 @@ COMPARED: Final = (
     *("meeting_ms", "asleep_ms", "health:steps"),
 )
 """The metrics of a day, in the order of the answer."""
+APART: Final = ("measured_focus", "measured_health")
+"""Statements that read all time between the first slot and the last, so that each day gets one of its own."""
 MOST_ROWS: Final = 20
 """The most applications, and the most categories, before the row for all others."""
 
@@ -247,17 +249,22 @@ def _scope(name: str) -> str:
 def _steps(_: Mapping[str, Any], answers: Answers) -> dict[str, Step]:
     """Return the statements that compute the metrics of these days."""
     query = answers["query"]
+    slots, reported = query["slots"], query["reported"]
     return {
-        statement: (
+        f"{statement} {n}": (
             metrics.STATEMENTS[statement],
-            metrics.values(names, query[_slots(statement)], reported=query["reported"]),
+            metrics.values(names, each, reported=reported),
         )
         for statement, names in metrics.by_statement(_allowed(query)).items()
+        for n, each in enumerate(_apart(slots) if statement in APART else [slots])
     }
 
 
-def _slots(statement: str) -> Literal["slots", "stretches"]:
-    return "stretches" if statement == "measured_health" else "slots"
+def _apart(slots: metrics.Slots) -> list[metrics.Slots]:
+    """Return each slot alone."""
+    return [
+        {name: [values[n]] for name, values in slots.items()} for n in range(len(slots["dates"]))
+    ]
 
 
 def _finish(answers: Answers) -> dict[str, Any]:
@@ -286,11 +293,11 @@ def _of_day(query: Mapping[str, Any]) -> dict[str, Any]:
 def _metric(name: str, answers: Answers) -> dict[str, Any]:
     """Return the MetricOfDay of a metric."""
     (statement,) = metrics.by_statement([name])
-    dates = answers["query"][_slots(statement)]["dates"]
     *before, value = [
         value
-        for date, value in zip(dates, answers[statement]["days"][name], strict=True)
-        if date is not None
+        for step, answer in answers.items()
+        if step.partition(" ")[0] == statement
+        for value in answer["days"][name]
     ]
     known = METRICS.get(name)
     unit = "count" if known is None else known.unit

@@ -89,47 +89,20 @@ requested.counted_until = requested.ends_at as is_whole_day,
 -- name: normal
 -- A day and the same weekdays of the eight weeks before it, those of them that were reported, and the scopes of the
 -- token. The values of the days are read by metric (timeline/measured.sql).
---
--- Statements of health need slots without gaps, so they get the time between as slots without a date. The others
--- would read that time for nothing.
 --include answer
 with
 --include same_weekdays
 --include reported_days
-stretch as (
-    select row_number() over (order by part.starts_at, part.ends_at)::integer as position,
-           part.date,
-           part.starts_at,
-           part.ends_at
-      from (
-               select *,
-                      lead(starts_at) over (order by n) as next_at
-                 from day
-           ) as day
-     cross join lateral (
-               values (day.date, day.starts_at, day.counted_until),
-                      (null, day.counted_until, day.next_at)
-           ) as part (date, starts_at, ends_at)
-     where part.date is not null
-        or part.starts_at < part.ends_at
+day_slots as (
+    select json_build_object(
+               'dates', json_agg(date order by n),
+               'starts', json_agg(starts_at order by n),
+               'ends', json_agg(counted_until order by n)
+           ) as slots
+      from day
 )
 select string_to_array(current_setting('svc.scopes'), ' ') as scopes,
-       (
-           select json_build_object(
-                      'dates', json_agg(date order by n),
-                      'starts', json_agg(starts_at order by n),
-                      'ends', json_agg(counted_until order by n)
-                  )
-             from day
-       ) as slots,
-       (
-           select json_build_object(
-                      'dates', json_agg(date order by position),
-                      'starts', json_agg(starts_at order by position),
-                      'ends', json_agg(ends_at order by position)
-                  )
-             from stretch
-       ) as stretches,
+       (select slots from day_slots) as slots,
 --include rendered_weekdays
   from requested
 --include end_of_answer
