@@ -52,6 +52,13 @@ def test_a_nap_counts_on_its_day() -> None:
     assert list(agreeing.values()) == [23 * HOUR, 23 * HOUR]
 
 
+def test_a_nap_within_a_main_sleep_changes_nothing() -> None:
+    second = FIRST + timedelta(days=1)
+    nights = {day: night(day, -1, 6) for day in (FIRST, second)}
+
+    assert alike(nights, [night(FIRST, 1, 2), night(FIRST, 5, 6)]) == {second: DAY_MS}
+
+
 @pytest.mark.parametrize(
     ("agreeing_ms", "compared_ms", "value"),
     [
