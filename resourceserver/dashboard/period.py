@@ -43,6 +43,8 @@ class Period:
     """The path of the same view for the period before; None if there is none."""
     following: str | None = None
     """The same for the period after, if it has begun."""
+    current: str | None = None
+    """The same for the current period, where it is not the first path of the view."""
 
     @property
     def days(self) -> list[date]:
@@ -154,7 +156,8 @@ class Week:
         return Period(
             first,
             last,
-            f"{first.day} {first:%B} to {last.day} {last:%B %Y}",
+            f"{first.day} {first:%B}{'' if first.year == last.year else f' {first.year}'}"
+            f" to {last.day} {last:%B %Y}",
             f"/week/{week_name(thursday)}" if self.thursday else "/week",
             f"/week/{week_name(thursday - timedelta(days=7))}",
             f"/week/{week_name(following)}" if last < calendar.today else None,
@@ -216,6 +219,7 @@ class Range:
     first: date | None
     last: date | None
     path: str
+    """The path of the view, which may have a query of its own."""
     length: int
 
     LENGTH = 90
@@ -259,15 +263,15 @@ class Range:
             self._path(first, last) if self.first or self.last else self.path,
             self._path(max(first - width, FIRST_DAY), before) if first > FIRST_DAY else None,
             self._path(after, min(last + width, LAST_DAY)) if last < calendar.today else None,
+            self.path,
         )
 
     def _path(self, first: date, last: date) -> str:
-        return f"{self.path}?from={first}&to={last}"
+        return f"{self.path}{'&' if '?' in self.path else '?'}from={first}&to={last}"
 
 
 def _within(day: date) -> date:
-    """Return a day from which a week lies within the calendar. Raises Misaddressed."""
-    week = timedelta(days=7)
-    if not FIRST_DAY + week <= day <= LAST_DAY - week:
+    """Return a day from which a week lies within the calendar, and the week before. Raises Misaddressed."""
+    if not FIRST_DAY + timedelta(days=14) <= day <= LAST_DAY - timedelta(days=7):
         raise Misaddressed(f"It must lie between {FIRST_DAY} and {LAST_DAY}.")
     return day

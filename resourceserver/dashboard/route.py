@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
-from urllib.parse import urlencode
 
 from jinja2 import Environment
 from starlette.requests import Request
@@ -134,20 +133,13 @@ class Dashboard:
     def _common(view: View, scene: Scene, answers: Answers) -> dict[str, Any]:
         """Return what every template of a view has."""
         figures = Figures(scene.tz)
-
-        def link(path: str | None) -> str | None:
-            """Return a path of the dashboard, with the zone if the address has one."""
-            if path is None or "tz" not in scene.parts:
-                return path
-            return f"{path}{'&' if '?' in path else '?'}{urlencode({'tz': scene.tz})}"
-
         return {
             "view": view,
             "scene": scene,
             "answers": answers,
             "figure": figures.figure,
             "as_text": figures.text,
-            "link": link,
+            "link": scene.link,
         }
 
     def _problem(

@@ -62,6 +62,12 @@ class Scene:
         """Whether the period contains today."""
         return self.period.first <= self.today <= self.period.last
 
+    def link(self, path: str) -> str:
+        """Return a path of the dashboard, with the zone if the address has one."""
+        if "tz" not in self.parts:
+            return path
+        return f"{path}{'&' if '?' in path else '?'}{urlencode({'tz': self.tz})}"
+
 
 @dataclass(frozen=True)
 class Ask:

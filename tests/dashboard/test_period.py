@@ -85,6 +85,25 @@ def test_a_range_is_the_last_days_unless_it_is_named() -> None:
     assert period.following == "/trends?from=2026-11-11&to=2026-11-20"
 
 
+def test_a_range_keeps_the_query_of_its_view() -> None:
+    period = Range.parse({"path": "/trends?by=week", "to": "2026-11-10"}).period(SATURDAY)
+    assert period.path == "/trends?by=week&from=2026-08-13&to=2026-11-10"
+    assert period.current == "/trends?by=week"
+    assert period.following == "/trends?by=week&from=2026-11-11&to=2027-02-08"
+
+
+def test_a_week_over_new_year_names_both_years() -> None:
+    week = Week.parse({"week": "2026-W53"}).period(SATURDAY)
+    assert week.title == "28 December 2026 to 3 January 2027"
+    assert week.previous == "/week/2026-W52"
+
+
+def test_a_week_has_one_before_it_in_the_calendar() -> None:
+    Week.parse({"week": "1900-W03"})
+    with pytest.raises(Misaddressed):
+        Week.parse({"week": "1900-W02"})
+
+
 @given(
     st.dates(FIRST_DAY, LAST_DAY),
     st.none() | st.dates(FIRST_DAY, LAST_DAY),
