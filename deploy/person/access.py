@@ -8,9 +8,10 @@
                        ▼
               room on the disk ──► refresh ──► store, flush ──► use
 
-A refresh token is valid once. If this process is killed after the server has answered and before the new pair
-is on the disk, a few milliseconds, the login is lost: the next command presents the old token, the server
-revokes the grant, and the person signs in again. The same happens if the network loses the server's answer.
+A refresh token is valid once. If this process is killed after the server has rotated it and before the new
+pair is written, a few milliseconds, the login is lost: the next command presents the old token, the server
+revokes the grant, and the person signs in again. The same happens if the network loses the server's answer,
+or the power fails before the disk has the new pair.
 """
 
 import signal

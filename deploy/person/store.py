@@ -2,7 +2,8 @@
 
 A refresh token is valid once: presenting it again revokes the grant. So a process that refreshes holds the
 lock of the store, reads the login again once it has the lock, and stores the new pair before using it
-(access.py). A file is replaced as a whole: written beside the old one, flushed to the disk, and renamed.
+(access.py). A file is replaced as a whole: written beside the old one, flushed to the disk, and renamed. If
+a process is killed between these steps, the next one with the lock finds the new file and renames it.
 
 The tokens may lie in the keyring of the system instead. The file then has everything else.
 """
@@ -12,7 +13,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
@@ -82,29 +83,35 @@ class Store:
         """The file of the login."""
         return self.directory / "login.json"
 
+    @property
+    def _new(self) -> Path:
+        """The file that will replace it."""
+        return self.directory / "login.json.new"
+
     def read(self) -> Login:
         """Return the login. Raises NotSignedIn, and ClickException for a file that cannot be read."""
+        return self._read(self.file)
+
+    def _read(self, file: Path) -> Login:
         try:
-            with self.file.open(encoding="utf-8") as stored:
-                _close_to_others(stored.fileno(), self.file)
+            with file.open(encoding="utf-8") as stored:
+                _close_to_others(stored.fileno(), file)
                 members = json.load(stored)
         except FileNotFoundError:
             raise NotSignedIn from None
         except OSError as error:
-            raise _unusable(self.file, error) from error
+            raise _unusable(file, error) from error
         except ValueError as error:
-            raise _damaged(self.file) from error
+            raise _damaged(file) from error
         try:
             if members.pop("version") != _VERSION:
-                raise click.ClickException(
-                    f"{self.file} is of another version of svc: run 'svc login'"
-                )
+                raise click.ClickException(f"{file} is of another version of svc: run 'svc login'")
             tokens = members.pop("tokens")
             if members["is_in_keyring"]:
                 tokens = json.loads(keyring.read(members["server"]))
             return Login(**members, tokens=Tokens(**tokens))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise _damaged(self.file) from error
+            raise _damaged(file) from error
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -119,9 +126,16 @@ class Store:
             raise _unusable(self.directory, error) from error
         try:
             _lock(lock)
+            self._recover()
             yield
         finally:
             os.close(lock)
+
+    def _recover(self) -> None:
+        """Rename a new file whose writer was killed before it could. It is the latest login."""
+        with suppress(click.ClickException):
+            self._read(self._new)
+            self._new.rename(self.file)
 
     @contextmanager
     def replacement(self) -> Iterator[Replace]:
@@ -129,7 +143,7 @@ class Store:
 
         So a full disk is noticed before a refresh token is spent, and not after. Raises ClickException.
         """
-        new = self.directory / "login.json.new"
+        new = self._new
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
             descriptor = os.open(new, flags, 0o600)
@@ -139,21 +153,21 @@ class Store:
             os.fchmod(descriptor, 0o600)
             os.write(descriptor, b" " * _RESERVED)
             os.fsync(descriptor)
-            yield lambda login: self._replace(login, descriptor, new)
+            yield lambda login: self._replace(login, descriptor)
         except OSError as error:
             raise _unusable(new, error) from error
         finally:
             os.close(descriptor)
             new.unlink(missing_ok=True)
 
-    def _replace(self, login: Login, descriptor: int, new: Path) -> None:
+    def _replace(self, login: Login, descriptor: int) -> None:
         if login.is_in_keyring:
             keyring.write(login.server, json.dumps(asdict(login.tokens)))
         content = (json.dumps({"version": _VERSION, **_members(login)}, indent=2) + "\n").encode()
         os.pwrite(descriptor, content, 0)
         os.ftruncate(descriptor, len(content))
         os.fsync(descriptor)
-        new.rename(self.file)
+        self._new.rename(self.file)
         _flush(self.directory)
 
     def remove(self, login: Login) -> None:
@@ -161,6 +175,7 @@ class Store:
         try:
             if login.is_in_keyring:
                 keyring.delete(login.server)
+            self._new.unlink(missing_ok=True)
             self.file.unlink(missing_ok=True)
             _flush(self.directory)
         except OSError as error:

@@ -266,6 +266,24 @@ def test_a_disk_without_room_is_noticed_before_the_refresh_token_is_spent(
     assert terminal.run("apps").exit_code == 0
 
 
+def test_a_pair_whose_writer_was_killed_before_the_rename_is_used(
+    browser: Browser, terminal: Terminal
+) -> None:
+    terminal.run("login")
+    terminal.expire()
+    spent = terminal.stored()
+    terminal.run("apps")
+    # What a kill leaves behind: the new login beside the old one.
+    terminal.file.rename(terminal.file.with_name("login.json.new"))
+    terminal.store(spent)
+
+    done = terminal.run("apps")
+
+    assert done.exit_code == 0, done.output
+    assert terminal.stored()["tokens"]["refresh_token"] != spent["tokens"]["refresh_token"]
+    assert not terminal.file.with_name("login.json.new").exists()
+
+
 def test_after_revocation_the_person_signs_in_again(
     browser: Browser, terminal: Terminal, alice: Person
 ) -> None:
