@@ -170,6 +170,7 @@ def today(chosen: Settings, *, is_json: bool, zone: str | None, limit: int) -> N
         if not day["has_data"]:
             click.echo("No activity is recorded today yet.")
         else:
+            first, last = _clocks(day, period)
             screen.print_facts(
                 ("tracked", durations.text(day["tracked_ms"])),
                 ("productive", durations.text(day["productive_ms"])),
@@ -178,8 +179,8 @@ def today(chosen: Settings, *, is_json: bool, zone: str | None, limit: int) -> N
                 ("focus", durations.text(focus["focus_ms"])),
                 ("coding", durations.text(day["coding_ms"])),
                 ("app switches", str(day["app_switches"])),
-                ("first activity", period.clock(day["first_activity_at"])),
-                ("last activity", period.clock(day["last_activity_at"])),
+                ("first activity", first),
+                ("last activity", last),
             )
             click.echo()
             _print_apps(answers["app_usage"].body, limit)
@@ -216,13 +217,7 @@ def week(
             _DAY_COLUMNS,
             [
                 *(_day_cells(day, period) for day in daily["data"]),
-                [
-                    "Total",
-                    *_time_cells(daily["totals"]),
-                    str(daily["totals"]["app_switches"]),
-                    "",
-                    "",
-                ],
+                ["Total", *_time_cells(daily["totals"]), "", ""],
             ],
             right=_DAY_COLUMNS[1:],
         )
@@ -350,9 +345,7 @@ def _zone(api: API, name: str | None) -> ZoneInfo:
 
 # Printing
 
-_DAY_COLUMNS: Final = (
-    *("DAY", "TRACKED", "PRODUCTIVE", "DISTRACTED", "CODING", "SWITCHES", "FIRST", "LAST"),
-)
+_DAY_COLUMNS: Final = (*("DAY", "TRACKED", "PRODUCTIVE", "DISTRACTED", "CODING", "FIRST", "LAST"),)
 _APP_COLUMNS: Final = ("TIME", "SHARE", "CATEGORY", "APPLICATION")
 _GOAL_COLUMNS: Final = ("VALUE", "TARGET", "STATUS", "GOAL")
 _LONGEST_CATEGORY: Final = 24
@@ -370,10 +363,15 @@ def _day_cells(day: Mapping[str, Any], period: Period) -> list[str]:
     return [
         name,
         *_time_cells(day),
-        str(day["app_switches"]),
-        period.clock(day["first_activity_at"]),
-        period.clock(day["last_activity_at"]),
+        *_clocks(day, period),
     ]
+
+
+def _clocks(day: Mapping[str, Any], period: Period) -> list[str]:
+    """Return the local times of the first and the last activity of a day."""
+    first, last = day["first_activity_at"], day["last_activity_at"]
+    # What lasted until midnight belongs to this day.
+    return [period.clock(first), "24:00" if last == day["ends_at"] else period.clock(last)]
 
 
 def _time_cells(sums: Mapping[str, Any]) -> list[str]:
