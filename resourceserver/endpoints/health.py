@@ -1,9 +1,11 @@
 """Measurements of health: samples, heart rate, recovery, strain and sleep."""
 
+from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from resourceserver import timeline
 from resourceserver.api.bodies import (
@@ -20,12 +22,14 @@ from resourceserver.api.bodies import (
 )
 from resourceserver.api.endpoint import Endpoint
 from resourceserver.api.parameters import (
+    Instant,
     InstantRange,
     InstantRangeInZone,
     Listed,
     LocalDayRange,
     MetricType,
     at_most,
+    between,
 )
 from shared import queries
 
@@ -38,6 +42,9 @@ SQL: Final = queries.load(
     _HERE / "health.sql",
 )
 
+MOST_STEPS: Final = 10_000
+"""The most steps into which a range is divided."""
+
 
 class HeartRatePage(InstantRange, Listed):
     """The range of heart rate readings, and the page of the list."""
@@ -45,6 +52,31 @@ class HeartRatePage(InstantRange, Listed):
     limit: Annotated[int, at_most(10000)] = Field(
         default=1000, ge=0, description="Most rows of the answer; more than 10000 are 10000."
     )
+
+
+class HeartRateSteps(InstantRange):
+    """The range of heart rate readings, and the length of its steps."""
+
+    to: Instant = Field(
+        description=f"End of the range, not part of it; a range has at most {MOST_STEPS} steps.",
+        examples=["2025-10-27T00:00:00Z"],
+    )
+    step_s: Annotated[int, between(10, 86_400)] = Field(
+        default=300,
+        ge=10,
+        le=86_400,
+        description="The length of a step in seconds; the first one begins with the range.",
+    )
+
+    @model_validator(mode="after")
+    def _is_short(self) -> Self:
+        if self.to - self.from_ > MOST_STEPS * timedelta(seconds=self.step_s):
+            raise PydanticCustomError(
+                "length",
+                "must be at most {most} steps after from",
+                {"parameter": "to", "most": MOST_STEPS},
+            )
+        return self
 
 
 class SamplePage(HeartRatePage):
@@ -164,6 +196,30 @@ class HeartRateBody(Listing):
     unit: Literal["bpm"]
     """Beats a minute."""
     data: list[HeartRate]
+    summary: HeartRateSummary
+    """Smallest, largest and average value of the whole range."""
+
+
+class HeartRateStep(Body):
+    """The readings of one step."""
+
+    starts_at: Timestamp
+    """The start of the step; it ends with the next step."""
+    count: Count
+    minimum: int
+    maximum: int
+    average: float
+    """The average of its readings."""
+
+
+class HeartRateSeriesBody(Body):
+    """Heart rate in steps of equal length, in order; steps without a reading are left out."""
+
+    range: InstantRangeEcho
+    unit: Literal["bpm"]
+    """Beats a minute."""
+    step_ms: Milliseconds
+    data: list[HeartRateStep]
     summary: HeartRateSummary
     """Smallest, largest and average value of the whole range."""
 
@@ -291,6 +347,15 @@ ENDPOINTS: Final = [
         params=HeartRatePage,
         body=HeartRateBody,
         query=SQL["heart_rate"],
+    ),
+    Endpoint(
+        name="heart_rate_series",
+        path="/api/v1/health/heart-rate-series",
+        scope="read:health",
+        summary="Heart rate in steps of equal length.",
+        params=HeartRateSteps,
+        body=HeartRateSeriesBody,
+        query=SQL["heart_rate_series"],
     ),
     Endpoint(
         name="recovery",

@@ -301,6 +301,50 @@ select json_build_object(
   from page
 --include end_of_answer
 
+-- name: heart_rate_series
+-- Heart rate readings in steps of equal length from the start of a range, in order, without steps that have none; and
+-- the minimum, maximum and average of the whole range.
+--include answer
+with step as (
+    select date_bin(
+               %(step_s)s::bigint * interval '1 second',
+               recorded_at,
+               %(from)s::timestamptz
+           ) as starts_at,
+           count(*) as count,
+           min(bpm) as minimum,
+           max(bpm) as maximum,
+           sum(bpm) as total
+      from health.heart_rate
+     where user_id = %(user_id)s
+       and recorded_at >= %(from)s::timestamptz
+       and recorded_at < %(to)s::timestamptz
+     group by 1
+),
+row as (
+    select svc.instant(starts_at) as starts_at,
+           count,
+           minimum,
+           maximum,
+           svc.rounded(total / count::double precision) as average
+      from step
+),
+summary as (
+    select min(minimum) as minimum,
+           max(maximum) as maximum,
+           svc.rounded((sum(total) / sum(count))::double precision) as average
+      from step
+)
+select json_build_object(
+           'from', svc.instant(%(from)s::timestamptz),
+           'to', svc.instant(%(to)s::timestamptz)
+       ) as range,
+       'bpm' as unit,
+       %(step_s)s::bigint * 1000 as step_ms,
+       (select coalesce(json_agg(row order by starts_at), '[]') from row) as data,
+       (select row_to_json(summary) from summary) as summary
+--include end_of_answer
+
 -- name: recovery
 -- Recovery, strain and sleep for every calendar day of a range, in order.
 --include answer

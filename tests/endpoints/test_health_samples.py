@@ -1,4 +1,4 @@
-"""GET /api/v1/health/samples and /api/v1/health/heart-rate."""
+"""GET /api/v1/health/samples, /api/v1/health/heart-rate and heart-rate-series."""
 
 from typing import Any
 
@@ -13,6 +13,7 @@ Rows = psycopg.Connection[Any]
 
 SAMPLES = "/api/v1/health/samples"
 HEART_RATE = "/api/v1/health/heart-rate"
+SERIES = "/api/v1/health/heart-rate-series"
 
 
 def ask(
@@ -194,3 +195,48 @@ def test_an_empty_account_has_no_heart_rate(api: TestClient, alice: Person) -> N
     body = ask(api, alice, HEART_RATE, "2025-06-16T00:00Z", "2025-06-17T00:00Z")
 
     assert body["summary"] == {"minimum": None, "maximum": None, "average": None}
+
+
+def test_heart_rate_in_steps_by_hand(
+    api: TestClient, owner: Rows, alice: Person, bob: Person
+) -> None:
+    for at, bpm in (("09:59", 60), ("10:00", 70), ("10:04:59.999", 81), ("10:10", 90)):
+        beat(owner, alice, f"2025-06-16T{at}Z", bpm)
+    beat(owner, bob, "2025-06-16T10:06Z", 180)
+
+    body = ask(api, alice, SERIES, "2025-06-16T10:00Z", "2025-06-16T11:00Z")
+
+    assert body == {
+        "range": {"from": "2025-06-16T10:00:00.000Z", "to": "2025-06-16T11:00:00.000Z"},
+        "unit": "bpm",
+        "step_ms": 300_000,
+        "data": [
+            {
+                "starts_at": "2025-06-16T10:00:00.000Z",
+                "count": 2,
+                "minimum": 70,
+                "maximum": 81,
+                "average": 75.5,
+            },
+            {
+                "starts_at": "2025-06-16T10:10:00.000Z",
+                "count": 1,
+                "minimum": 90,
+                "maximum": 90,
+                "average": 90,
+            },
+        ],
+        "summary": {"minimum": 70, "maximum": 90, "average": 80.33},
+    }
+
+
+def test_a_range_of_too_many_steps_is_refused(api: TestClient, alice: Person) -> None:
+    params = {"from": "2025-06-16T00:00Z", "to": "2025-06-17T03:46:40Z", "step_s": "10"}
+    headers = alice.headers("read:health")
+
+    most = api.get(SERIES, params=params, headers=headers)
+    answer = api.get(SERIES, params=params | {"to": "2025-06-17T03:46:41Z"}, headers=headers)
+
+    assert most.json()["data"] == []
+    assert answer.status_code == 400
+    assert answer.json()["message"] == "to: must be at most 10000 steps after from"
