@@ -53,8 +53,7 @@ ROOMS: Final[dict[str, set[str]]] = {
     "resourceserver.dashboard.charts": set(),
     "resourceserver.dashboard.signin": {"resourceserver.api", "shared", "shared.pages"},
     "resourceserver.dashboard.views": {
-        "resourceserver.dashboard",
-        "resourceserver.dashboard.charts",
+        *("resourceserver.dashboard", "resourceserver.dashboard.charts", "shared"),
     },
     "resourceserver.description": {
         *("resourceserver.api", "resourceserver.endpoints", "resourceserver.export"),

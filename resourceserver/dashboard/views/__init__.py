@@ -3,6 +3,6 @@
 from typing import Final
 
 from resourceserver.dashboard.view import View
-from resourceserver.dashboard.views import today
+from resourceserver.dashboard.views import sources, today
 
-VIEWS: Final[list[View]] = [today.VIEW]
+VIEWS: Final[list[View]] = [today.VIEW, sources.VIEW]

@@ -1,0 +1,65 @@
+"""Sources: every tracker, connection and import, when its last record came, and how to connect another."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+from resourceserver.dashboard.period import Calendar, Day, Period
+from resourceserver.dashboard.view import Answers, Ask, Asks, Scene, View
+from shared.sources import SOURCES
+
+KINDS: Final[Mapping[str, tuple[str, str]]] = {
+    "tracker": ("Trackers", "Programs on your machines that send what you do."),
+    "connection": (
+        "Connections",
+        "Accounts at other services from which new data comes by itself.",
+    ),
+    "import": ("Files", "What other services held about you, brought as files."),
+}
+"""The ways in which data comes by their names in the API: their titles, and what they are."""
+TITLES: Final = {source.key.replace("-", "_"): source.title for source in SOURCES}
+"""What people call a service, by the name of its provider in the API; others have that name."""
+MOST_DEVICES: Final = 100
+
+
+@dataclass(frozen=True)
+class Always:
+    """An address without a period."""
+
+    @classmethod
+    def parse(cls, parts: Mapping[str, str]) -> Self:  # noqa: ARG003 -- every address is right
+        """Return the address."""
+        return cls()
+
+    def period(self, calendar: Calendar) -> Period:
+        """Return today, without any other period beside it."""
+        today = Day(None).period(calendar)
+        return Period(today.first, today.last, "All sources", "/sources")
+
+
+def asks(_: Scene) -> Asks:
+    """Return the questions about what sends data."""
+    return {
+        "integrations": Ask("integrations"),
+        "devices": Ask("devices", {"limit": str(MOST_DEVICES), "include_retired": "true"}),
+    }
+
+
+def show(_: Scene, answers: Answers) -> dict[str, Any]:
+    """Return the rows of the API under their ways."""
+    rows: dict[str, list[tuple[str, Mapping[str, Any]]]] = {kind: [] for kind in KINDS}
+    if "integrations" in answers:
+        for n, row in enumerate(answers["integrations"]["data"]):
+            rows.setdefault(row["via"], []).append((f"/data/{n}", row))
+    return {"kinds": KINDS, "rows": rows, "titles": TITLES}
+
+
+VIEW: Final = View(
+    name="sources",
+    title="Sources",
+    paths=("/sources",),
+    address=Always,
+    endpoints=("integrations", "devices"),
+    asks=asks,
+    show=show,
+)

@@ -1,0 +1,44 @@
+"""The view of sources: what sends data, under the way in which it comes."""
+
+import pytest
+from starlette.testclient import TestClient
+
+from resourceserver.dashboard.signin.cookie import Cookies
+from tests.conftest import Person
+from tests.dashboard.conftest import Page, Visit
+
+
+@pytest.fixture
+def visit(ada: Person, resource_client: TestClient, sealing: Cookies) -> Visit:
+    return Visit(resource_client, sealing, ada.token())
+
+
+def test_each_source_stands_once_under_its_way(visit: Visit) -> None:
+    page = visit.open("/sources")
+    known = visit.ask("/api/v1/integrations").json()["data"]
+    assert {row["via"] for row in known} == {"tracker", "connection"}
+    for via in ("tracker", "connection"):
+        section = page.text.split(f'<section id="{via}">')[1].split("</section>")[0]
+        assert section.count('<th scope="row">') == sum(row["via"] == via for row in known)
+    assert '<section id="import">' not in page.text
+
+
+def test_an_error_of_a_connection_is_named(visit: Visit) -> None:
+    assert "rate limited" in visit.open("/sources").text
+
+
+def test_a_device_has_the_name_that_its_person_gave_it(visit: Visit, ada: Person) -> None:
+    rename = "update activity.device set display_name = %s where user_id = %s and name = 'phone'"
+    ada.connection.execute(rename, ["<my phone>", ada.user_id])
+    page = visit.open("/sources").text
+    ada.connection.execute(rename, [None, ada.user_id])
+    assert "<bdi>&lt;my phone&gt;</bdi>" in page
+    assert any("/settings/devices?back=/sources" in link for link in Page(page).links)
+
+
+def test_who_has_no_source_is_led_to_the_first_one(
+    nobody: Person, resource_client: TestClient, sealing: Cookies
+) -> None:
+    page = Visit(resource_client, sealing, nobody.token()).open("/sources")
+    assert "Nothing sends data yet." in page.text
+    assert any(link.endswith("/welcome") for link in Page(page.text).links)
