@@ -22,6 +22,7 @@ from resourceserver.endpoints import (
     profile,
     sessions,
     sleep,
+    stretches,
     summaries,
     trend,
 )
@@ -32,6 +33,7 @@ ENDPOINTS: Final[list[Endpoint]] = [
     *hours.ENDPOINTS,
     *attention.ENDPOINTS,
     *normal.ENDPOINTS,
+    *stretches.ENDPOINTS,
     *sessions.ENDPOINTS,
     *devices.ENDPOINTS,
     *goals.ENDPOINTS,

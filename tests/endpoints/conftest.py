@@ -22,6 +22,7 @@ ABOUT_ROLLUPS = {
     "test_correlation",
     "test_daily",
     "test_daily_categories",
+    "test_day_timeline",
     "test_extremes",
     "test_focus_breaks",
     "test_focus_streaks",

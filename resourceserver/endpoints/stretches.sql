@@ -1,0 +1,291 @@
+-- name: day_timeline
+-- One local day in order: its stretches by category and by project, and when its activity begins and ends.
+-- `unreported_time` then reads when no tracker reported anything.
+--
+-- The day is cut into cells of the requested length. A cell belongs to the category, or project, with most time in it,
+-- and adjacent cells of the same one are a stretch. So the number of stretches has a limit, however many sessions a day
+-- has, and their times add up to the day's.
+--
+-- The night before and the night after are read too: the day's activity begins and ends with the longest gap of each.
+--include answer
+with recursive day as (
+    select starts_at,
+           ends_at
+      from svc.days(%(date)s::date, %(date)s::date, %(tz)s)
+),
+requested as (
+    select (%(date)s::date - 1 + time '18:00') at time zone %(tz)s as starts_at,
+           (%(date)s::date + 1 + time '12:00') at time zone %(tz)s as ends_at,
+           (%(date)s::date - 1 + time '18:00') at time zone %(tz)s - interval '24 hours' as read_from
+),
+edge_ms as (
+    select (extract(epoch from requested.starts_at) * 1000)::bigint as evening_before,
+           (extract(epoch from (%(date)s::date + time '12:00') at time zone %(tz)s) * 1000)::bigint as noon,
+           (extract(epoch from (%(date)s::date + time '18:00') at time zone %(tz)s) * 1000)::bigint as evening,
+           (extract(epoch from requested.ends_at) * 1000)::bigint as noon_after,
+           (extract(epoch from day.starts_at) * 1000)::bigint as starts,
+           (extract(epoch from day.ends_at) * 1000)::bigint as ends,
+           (extract(epoch from least(now(), %(until)s::timestamptz)) * 1000)::bigint as known_until,
+           %(resolution_s)s::bigint * 1000 as step
+      from requested
+     cross join day
+),
+--include reach_of_streaks
+--include timeline_days
+--include categories
+--include rule_inputs_in_days
+--include decided_category
+--include decided_labels
+--include segments
+coding_session as (
+    select row_number() over (
+               order by
+--include coding_owner_order
+           )::integer as n,
+           session.project,
+           session.started_at,
+           session.ended_at
+      from activity.coding_session as session
+      join activity.device as device
+        on device.user_id = %(user_id)s
+       and device.device_id = session.device_id
+     where session.user_id = %(user_id)s
+       and session.started_at > (select read_from from requested)
+       and session.started_at < (select ends_at from requested)
+       and session.ended_at > (select starts_at from requested)
+),
+owned as materialized (
+    select 'apps' as lane,
+           (select apps from label_map)[segment.place] as app,
+           (select categories from label_map)[segment.place] as category,
+           null as project,
+           segment.starts_ms,
+           segment.ends_ms
+      from segments
+     cross join lateral unnest(segments.places, segments.starts, segments.ends)
+               as segment (place, starts_ms, ends_ms)
+     cross join edge_ms
+     where segment.starts_ms < edge_ms.noon_after
+       and segment.ends_ms > edge_ms.evening_before
+     union all
+    select 'coding',
+           null,
+           null,
+           session.project,
+           (extract(epoch from segment.starts_at) * 1000)::bigint,
+           (extract(epoch from segment.ends_at) * 1000)::bigint
+      from (
+               select array_agg(started_at order by n) as starts,
+                      array_agg(ended_at order by n) as ends
+                 from coding_session
+           ) as coding_timeline
+     cross join lateral svc.owned_segments(coding_timeline.starts, coding_timeline.ends) as segment
+      join coding_session as session using (n)
+),
+-- The parts of cells by application and project.
+part as (
+    select owned.lane,
+           cell.n,
+           owned.app,
+           coalesce((select categories from names)[owned.category], owned.project) as name,
+           sum(piece.ends_ms - piece.starts_ms)::bigint as ms,
+           min(piece.starts_ms) as starts_ms,
+           max(piece.ends_ms) as ends_ms
+      from edge_ms
+      join owned
+        on owned.starts_ms < edge_ms.ends
+       and owned.ends_ms > edge_ms.starts
+       -- A day that the zone skipped has no cell.
+       and edge_ms.starts < edge_ms.ends
+     cross join lateral generate_series(
+               greatest(owned.starts_ms - edge_ms.starts, 0) / edge_ms.step,
+               (least(owned.ends_ms, edge_ms.ends) - edge_ms.starts - 1) / edge_ms.step
+           ) as cell (n)
+     cross join lateral (
+               select greatest(owned.starts_ms, edge_ms.starts + cell.n * edge_ms.step) as starts_ms,
+                      least(owned.ends_ms, edge_ms.ends, edge_ms.starts + (cell.n + 1) * edge_ms.step)
+                          as ends_ms
+           ) as piece
+     group by 1, 2, 3, 4
+),
+cell as (
+    select lane,
+           n,
+           (array_agg(name order by ms desc, name collate "C"))[1] as name,
+           sum(ms)::bigint as total_ms,
+           min(starts_ms) as starts_ms,
+           max(ends_ms) as ends_ms
+      from (
+               select lane,
+                      n,
+                      name,
+                      sum(ms) as ms,
+                      min(starts_ms) as starts_ms,
+                      max(ends_ms) as ends_ms
+                 from part
+                group by 1, 2, 3
+           ) as named
+     group by 1, 2
+),
+stretch as (
+    select lane,
+           name,
+           min(n) as first_cell,
+           max(n) as last_cell,
+           sum(total_ms)::bigint as total_ms,
+           min(starts_ms) as starts_ms,
+           max(ends_ms) as ends_ms
+      from (
+               select *,
+                      n - row_number() over (partition by lane, name order by n) as island
+                 from cell
+           ) as numbered
+     group by 1, 2, island
+),
+-- The cells of stretches do not overlap, so the start of a stretch is enough to find it.
+app_of_stretch as (
+    select first_cell,
+           (array_agg(app order by own_ms desc, app) filter (where own_ms > 0))[1] as app,
+           count(*) as app_count,
+           sum(own_ms)::bigint as own_ms
+      from (
+               select stretch.first_cell,
+                      part.app,
+                      coalesce(sum(part.ms) filter (where part.name = stretch.name), 0) as own_ms
+                 from stretch
+                 join part
+                   on part.lane = stretch.lane
+                  and part.n between stretch.first_cell and stretch.last_cell
+                where stretch.lane = 'apps'
+                group by 1, 2
+           ) as used
+     group by first_cell
+),
+app_row as (
+    select svc.instant(to_timestamp(stretch.starts_ms / 1000.0)) as starts_at,
+           svc.instant(to_timestamp(stretch.ends_ms / 1000.0)) as ends_at,
+           stretch.name as category,
+           svc.productivity(coalesce(known.score, 0)) as productivity,
+           stretch.total_ms,
+           used.own_ms as category_ms,
+           (select apps from names)[used.app] as app,
+           used.app_count
+      from stretch
+      join app_of_stretch as used using (first_cell)
+      left join score as known on known.category = stretch.name
+     where stretch.lane = 'apps'
+),
+coding_row as (
+    select svc.instant(to_timestamp(starts_ms / 1000.0)) as starts_at,
+           svc.instant(to_timestamp(ends_ms / 1000.0)) as ends_at,
+           name as project,
+           total_ms
+      from stretch
+     where lane = 'coding'
+),
+active as (
+    select coalesce(range_agg(int8range(starts_ms, ends_ms)), '{}') as ranges
+      from owned
+),
+rest as (
+    select distinct on (night.is_before)
+           night.is_before,
+           lower(gap) as starts_ms,
+           upper(gap) as ends_ms
+      from edge_ms
+     cross join active
+     cross join lateral (
+               values (true, edge_ms.evening_before, edge_ms.noon),
+                      (false, edge_ms.evening, edge_ms.noon_after)
+           ) as night (is_before, starts_ms, ends_ms)
+     cross join lateral unnest(
+               int8multirange(
+                   int8range(
+                       night.starts_ms,
+                       greatest(night.starts_ms, least(night.ends_ms, edge_ms.known_until))
+                   )
+               ) - active.ranges
+           ) as gap
+     where upper(gap) - lower(gap) >= 10800000
+     order by night.is_before,
+              upper(gap) - lower(gap) desc,
+              lower(gap)
+),
+activity as (
+    select night.begins_after_gap,
+           night.ends_before_gap,
+           -- The gaps beside a day that the zone skipped may overlap.
+           active.ranges
+               * int8multirange(int8range(night.starts_ms, greatest(night.starts_ms, night.ends_ms)))
+               as ranges
+      from active
+     cross join (
+               select before.ends_ms is not null as begins_after_gap,
+                      after.starts_ms is not null as ends_before_gap,
+                      coalesce(before.ends_ms, edge_ms.starts) as starts_ms,
+                      coalesce(after.starts_ms, edge_ms.ends) as ends_ms
+                 from edge_ms
+                 left join rest as before on before.is_before
+                 left join rest as after on not after.is_before
+           ) as night
+)
+select %(date)s::date as date,
+       %(given_tz)s::text as tz,
+       json_build_object('from', svc.instant(day.starts_at), 'to', svc.instant(day.ends_at)) as range,
+       json_build_object(
+           'first_at', svc.instant(to_timestamp(lower(activity.ranges) / 1000.0)),
+           'last_at', svc.instant(to_timestamp(upper(activity.ranges) / 1000.0)),
+           'begins', case when activity.begins_after_gap then 'gap' else 'midnight' end,
+           'ends', case when activity.ends_before_gap then 'gap' else 'midnight' end
+       ) as activity,
+       %(resolution_s)s::bigint * 1000 as resolution_ms,
+       (select coalesce(json_agg(app_row order by starts_at), '[]') from app_row) as apps,
+       (select coalesce(json_agg(coding_row order by starts_at), '[]') from coding_row) as coding
+  from day
+ cross join activity
+--include end_of_answer
+
+-- name: unreported_time
+-- The times of a local day, up to an instant, in which no tracker reported any session for five minutes: no coding, no
+-- application, and not that the person was away.
+--include answer
+with day as materialized (
+    select starts_at,
+           greatest(starts_at, least(ends_at, now(), %(until)s::timestamptz)) as ends_at,
+           starts_at - interval '24 hours' as read_from
+      from svc.days(%(date)s::date, %(date)s::date, %(tz)s)
+),
+reported as (
+    select coalesce(range_agg(tstzrange(started_at, ended_at)), '{}') as times
+      from (
+               select started_at,
+                      ended_at
+                 from activity.app_session
+                where user_id = %(user_id)s
+                  and started_at > (select read_from from day)
+                  and started_at < (select ends_at from day)
+                  and ended_at > (select starts_at from day)
+                union all
+               select started_at,
+                      ended_at
+                 from activity.coding_session
+                where user_id = %(user_id)s
+                  and started_at > (select read_from from day)
+                  and started_at < (select ends_at from day)
+                  and ended_at > (select starts_at from day)
+           ) as session
+),
+row as (
+    select svc.instant(lower(gap)) as starts_at,
+           svc.instant(upper(gap)) as ends_at,
+           svc.duration_ms(upper(gap) - lower(gap)) as duration_ms
+      from day
+     cross join reported
+     cross join lateral unnest(
+               tstzmultirange(tstzrange(day.starts_at, day.ends_at)) - reported.times
+           ) as gap
+     where upper(gap) - lower(gap) >= interval '5 minutes'
+)
+select coalesce(json_agg(row order by starts_at), '[]') as times
+  from row
+--include end_of_answer
