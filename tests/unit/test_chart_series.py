@@ -36,6 +36,27 @@ def test_one_extreme_day_does_not_pale_the_others() -> None:
     assert {placed.level for placed in chart.placed} == {4}
 
 
+def test_levels_of_values_that_are_never_near_zero_begin_at_the_smallest() -> None:
+    hours = [0, 6, 6.4, 6.5, 7, 7.6, 8, 99, None]
+    cells = {
+        date(2026, 1, 1) + timedelta(number): Cell(value) for number, value in enumerate(hours)
+    }
+    days = date(2026, 1, 1), date(2026, 1, 9)
+
+    levels = [placed.level for placed in year("y", *days, cells, from_zero=False).placed]
+    assert levels == [0, 1, 1, 1, 1, 1, 1, 4, None]
+    del cells[date(2026, 1, 8)]
+    levels = [placed.level for placed in year("y", *days, cells, from_zero=False).placed]
+    assert levels == [0, 1, 1, 1, 2, 4, 4, None]
+
+
+def test_the_tab_key_does_not_stop_at_each_day_of_a_year() -> None:
+    first = date(2026, 1, 1)
+    markup = year("y", first, first, {first: Cell(1, "Thu 1 Jan: 1 min", "/day/2026-01-01")}).svg()
+
+    assert 'href="/day/2026-01-01" tabindex="-1"' in markup
+
+
 @pytest.mark.parametrize(
     ("week_starts_on", "first", "last", "columns"),
     [(0, (0, 3), (52, 3), 53), (6, (0, 4), (52, 4), 53)],
@@ -60,7 +81,7 @@ def test_the_heat_map_of_a_year_is_small(value: float | None) -> None:
     markup = str(year("focus", first, days[-1], cells).svg()).encode()
 
     assert markup.count(b"<a ") == 366
-    assert len(markup) <= 40 * 1024
+    assert len(markup) <= 42 * 1024
     assert len(gzip.compress(markup)) <= 4 * 1024
 
 

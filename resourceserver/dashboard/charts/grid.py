@@ -77,6 +77,8 @@ class Grid:
     above: tuple[Label, ...]
     left: tuple[Label, ...]
     legend: tuple[Key, ...]
+    is_in_tab_order: bool = True
+    """Whether links of cells are stops of the tab key."""
 
     @property
     def height(self) -> int:
@@ -114,7 +116,8 @@ class Grid:
         name = cell.title or cell.href
         title = f"<title>{escape(svg.cut(name, 60))}</title>" if name else ""
         if cell.href:
-            return f'<a class="{style}" href="{escape(cell.href)}">{title}{shape}</a>'
+            stop = "" if self.is_in_tab_order else ' tabindex="-1"'
+            return f'<a class="{style}" href="{escape(cell.href)}"{stop}>{title}{shape}</a>'
         return f'<g class="{style}">{title}{shape}</g>'
 
 
@@ -153,16 +156,18 @@ def year(
     cells: Mapping[date, Cell],
     *,
     week_starts_on: int = 0,
+    from_zero: bool = True,
     words: str = "a larger cell is more",
 ) -> Grid:
     """Return the heat map of the days from ``first`` to ``last``: a column for each week.
 
     A day without a cell is empty, as the days of the future are. The week starts on the weekday with this
-    number, 0 for Monday.
+    number, 0 for Monday. Values that never come near zero, such as sleep, differ more if their levels do not
+    begin there. The tab key does not stop at hundreds of cells: the table has the same links.
     """
     start = first - _DAY * ((first.weekday() - week_starts_on) % 7)
     columns = (last - start).days // 7 + 1
-    level = leveller(cell.value for cell in cells.values())
+    level = leveller((cell.value for cell in cells.values()), from_zero=from_zero)
     placed, above = [], []
     for number in range((last - first).days + 1):
         day = first + _DAY * number
@@ -174,21 +179,30 @@ def year(
             placed.append(Placed(cell, column, row, level(cell.value)))
     left = tuple(Label(row, _WEEKDAYS[(row + week_starts_on) % 7]) for row in range(0, 7, 2))
     legend = _legend(placed, words, "")
-    return Grid(name, columns, 7, 16, tuple(placed), tuple(above), left, legend)
+    return Grid(
+        name, columns, 7, 16, tuple(placed), tuple(above), left, legend, is_in_tab_order=False
+    )
 
 
-def leveller(values: Iterable[float | None]) -> Callable[[float | None], int | None]:
+def leveller(
+    values: Iterable[float | None], *, from_zero: bool = True
+) -> Callable[[float | None], int | None]:
     """Return the function that gives a value its level: 0 for zero, 4 for the largest value.
 
     The largest value is that of the 95th percentile, so that one extreme day does not pale all others.
-    Values below zero have the level of their size.
+    Values below zero have the level of their size. If levels do not begin at zero, the value of the 5th
+    percentile and smaller ones have level 1.
     """
     sizes = sorted(abs(value) for value in values if value)
     largest = sizes[math.ceil(len(sizes) * 0.95) - 1] if sizes else 1.0
+    smallest = 0.0 if from_zero or not sizes else sizes[math.ceil(len(sizes) * 0.05) - 1]
 
     def level(value: float | None) -> int | None:
         if value is None:
             return None
+        if smallest and smallest < largest and value:
+            share = (abs(value) - smallest) / (largest - smallest)
+            return max(1, min(LEVELS, math.ceil(LEVELS * share)))
         return min(LEVELS, math.ceil(LEVELS * (abs(value) / largest)))
 
     return level
