@@ -4,6 +4,7 @@ import ast
 import re
 import shlex
 import subprocess
+import tomllib
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from itertools import pairwise
@@ -27,6 +28,17 @@ MODULES = [path for package in PACKAGES for path in sorted((ROOT / package).rglo
 each_module = pytest.mark.parametrize(
     "path", MODULES, ids=[str(path.relative_to(ROOT)) for path in MODULES]
 )
+
+
+def test_each_package_is_installed() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    installed = project["tool"]["setuptools"]["packages"]
+    found = {
+        ".".join(path.parent.relative_to(ROOT).parts)
+        for package in PACKAGES
+        for path in (ROOT / package).rglob("__init__.py")
+    }
+    assert sorted(found - set(installed)) == []
 
 
 @each_module
