@@ -55,7 +55,7 @@ class Metric:
 
     def rounded(self, value: float) -> float | int:
         """Return ``value`` with the metric's decimals, rounded half up."""
-        if abs(value) > 1e15:
+        if abs(value) > 1e15 or (isinstance(value, int) and not self.decimals):
             # A value of this size has no decimals.
             return value
         if value == (whole := int(value)):
