@@ -194,24 +194,20 @@ def drawing(scene: Scene, trend: Answer, metric: Metric) -> Line:
     """Return the chart. Periods are links if they are few enough to be pointed at."""
     write, by, rows = figures(scene), trend["by"], trend["data"]
     has_day = by != "month" and len(scene.period.days) <= _YEAR
-    points = []
-    for row in rows:
+
+    def point(row: Mapping[str, Any]) -> Point:
         text = label(row, has_day=has_day)
+        if len(rows) > MOST_DOTS:
+            return Point(text, row["value"], usual=row["median"])
         value = (
             "no data reported" if row["value"] is None else write.text(row["value"], metric.kind)
         )
-        points.append(
-            Point(
-                text,
-                row["value"],
-                usual=row["median"],
-                title=f"{name(row, by)}: {value} {metric.unit}".rstrip(),
-                href=place(scene, row, metric, by) if len(rows) <= MOST_DOTS else "",
-            )
-        )
+        title = f"{name(row, by)}: {value} {metric.unit}".rstrip()
+        return Point(text, row["value"], row["median"], title, place(scene, row, metric, by))
+
     return line(
         "trend",
-        points,
+        [point(row) for row in rows],
         unit=_unit(metric),
         changes=marks(trend),
         words=metric.title if by == "day" else f"{metric.title}, mean of the days of a {by}",
