@@ -127,13 +127,13 @@ class Figures:
         if value is None:
             return ABSENT
         text = self.text(value, kind)
-        raw = value if isinstance(value, str) else json.dumps(value)
+        raw = escape(value) if isinstance(value, str) else json.dumps(value)
         name = name or pointer.rpartition("/")[2]
         source = f"{answer.name}#{pointer}"
         words = f"{text}\u00a0{unit}" if unit else text
         # A year has thousands of figures, and Markup.format takes five times as long as this.
         return Markup(  # noqa: S704 -- all parts are escaped
-            f'<data value="{escape(raw)}" data-figure="{escape(name)}" data-from="{escape(source)}">'
+            f'<data value="{raw}" data-figure="{escape(name)}" data-from="{escape(source)}">'
             f"{escape(words)}</data>"
         )
 

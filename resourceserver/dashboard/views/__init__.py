@@ -3,6 +3,6 @@
 from typing import Final
 
 from resourceserver.dashboard.view import View
-from resourceserver.dashboard.views import sources, today, trends, week
+from resourceserver.dashboard.views import sources, today, trends, week, year
 
-VIEWS: Final[list[View]] = [today.VIEW, week.VIEW, trends.VIEW, sources.VIEW]
+VIEWS: Final[list[View]] = [today.VIEW, week.VIEW, trends.VIEW, year.VIEW, sources.VIEW]
