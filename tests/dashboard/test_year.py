@@ -148,3 +148,33 @@ def test_an_unknown_metric_and_years_without_data_have_pages(visit: Visit) -> No
     assert "Nothing was reported in 1950" in visit.open("/year/1950").text
     assert "This year has not begun" in visit.open("/year/2999").text
     assert visit.open("/year/2025?metric=health:blood_glucose").status_code == 200
+
+
+def test_a_review_has_what_there_is_and_leaves_out_the_rest(
+    visit: Visit, alice: Person, owner: psycopg.Connection[Any]
+) -> None:
+    add_sessions(
+        owner,
+        alice,
+        [
+            Session("a", "laptop", "Code", HOUR, 3 * HOUR, category="Development"),
+            Session("b", "laptop", "Chess", 361 * HOUR, 364 * HOUR, category="Games"),
+        ],
+    )
+    page = visit.open("/year/2025/review").text
+
+    figures = {source: value for value, source in Page(page).figures}
+    assert figures["tracked#/totals/total"] == f"{5 * HOUR}"
+    # Day 182 of the year, 1 July, counted from 0; and the month of it.
+    assert figures["tracked#/data/181/value"] == f"{3 * HOUR}"
+    assert figures["months#/data/6/total"] == f"{3 * HOUR}"
+    assert figures["longest#/data/166/value"] == f"{2 * HOUR}"
+    titles = re.findall(r"<li><h2>([^<]*)</h2>", page)
+    assert titles == ["Tracked", "Best day", "Best month", "Focus", "Longest streak"]
+    assert re.findall(r"<section>\s*<h2>([^<]*)</h2>", page) == ["Applications", "Categories"]
+    assert "/year/2025" in Page(page).links
+
+
+def test_a_review_without_data_says_so(visit: Visit) -> None:
+    assert "Nothing was reported in 2025" in visit.open("/year/2025/review").text
+    assert "This year has not begun" in visit.open("/year/2999/review").text
