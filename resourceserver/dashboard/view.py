@@ -8,11 +8,12 @@ is left out, and the page says so.
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
+from uuid import UUID
 
 from starlette.datastructures import QueryParams
 
@@ -262,6 +263,15 @@ def _answered(asks: Asks, scene: Scene, answers: Mapping[str, bytes], base_url: 
         )
         found[name] = Answer(name, base_url + ask.path, body)
     return Answers(found, missing)
+
+
+def after_all(instants: Mapping[str, str]) -> dict[str, str]:
+    """Return the parameters of a list of instants, the newest first, for the page after its last row.
+
+    Such a page has the totals of the whole range and no rows, of which there may be thousands.
+    """
+    start = datetime.fromisoformat(instants["from"]).astimezone(UTC)
+    return {**instants, "cursor": parameters.cursor(start, str(UUID(int=0)))}
 
 
 def figures(scene: Scene) -> Figures:

@@ -3,12 +3,13 @@
 from typing import Final
 
 from resourceserver.dashboard.view import View
-from resourceserver.dashboard.views import review, sources, today, trends, week, year
+from resourceserver.dashboard.views import focus, review, sources, today, trends, week, year
 
 VIEWS: Final[list[View]] = [
     today.VIEW,
     week.VIEW,
     trends.VIEW,
+    focus.VIEW,
     year.VIEW,
     review.VIEW,
     sources.VIEW,

@@ -1,0 +1,165 @@
+"""Focus: its streaks and what broke them, pairs of switches, and what a switch costs."""
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from typing import Any, Final
+
+from resourceserver.dashboard.charts import Bar, bars, top
+from resourceserver.dashboard.charts.bars import Bars, TopBars
+from resourceserver.dashboard.figures import Answer
+from resourceserver.dashboard.period import Period, Range
+from resourceserver.dashboard.view import Answers, Ask, Asks, Scene, View, after_all, figures
+
+MOST_DAYS: Final = 365
+"""The longest range: switch-costs takes 366 days, one of which may be an hour longer."""
+MOST_ROWS: Final = 8
+LONGEST: Final = 5
+"""The number of streaks that are listed."""
+
+REASONS: Final = {
+    "distraction": "distracting time",
+    "neutral": "neutral time",
+    "idle": "a pause",
+    "end_of_data": "the end of the data",
+    "ongoing": "nothing so far",
+}
+"""What ends a streak, by its name in the API."""
+
+
+class Weeks(Range):
+    """Any days; without any, the last four weeks."""
+
+    LENGTH = 28
+
+
+def read_period(scene: Scene) -> Period:
+    """Return the part of the period that the page is about: at most a year, and nothing of the future."""
+    period = scene.period
+    last = min(period.last, scene.today)
+    return replace(period, first=max(period.first, last - timedelta(days=MOST_DAYS - 1)), last=last)
+
+
+def asks(scene: Scene) -> Asks:
+    """Return the questions about the range."""
+    period = read_period(scene)
+    if period.first > period.last:
+        return {}
+    instants = period.instant_query(scene.tz)
+    return {
+        "focus": Ask("trend", {"metric": "focus_ms", **period.day_query, "tz": scene.tz}),
+        "streaks": Ask("focus_streaks", instants),
+        "breaks": Ask("focus_breaks", instants),
+        "switches": Ask("context_switches", after_all(instants)),
+        "costs": Ask("switch_costs", instants),
+    }
+
+
+@dataclass(frozen=True)
+class Charts:
+    """The charts of the page, and the places of what stands out."""
+
+    by_day: Bars
+    breaks: TopBars
+    pairs: TopBars
+    costs: TopBars
+    longest: list[tuple[str, str]]
+    """The pointers of the longest streaks, and the paths of the days on which they began."""
+    best_day: str | None
+    """The pointer of the day with most focus."""
+
+
+def show(scene: Scene, answers: Answers) -> dict[str, Any]:
+    """Return the charts of the page."""
+    period = read_period(scene)
+    return {
+        "has_begun": period.first <= period.last,
+        "cut": period if period.first > scene.period.first else None,
+        "charts": charts(scene, answers) if answers else None,
+        "reasons": REASONS,
+        "most_rows": MOST_ROWS,
+    }
+
+
+def charts(scene: Scene, answers: Answers) -> Charts:
+    """Return the charts from the answers, all of which have the same scope."""
+    write = figures(scene)
+
+    def count(row: dict[str, Any], label: str) -> Bar:
+        return Bar(label, row["count"], text=write.text(row["count"], "count"))
+
+    focus = answers["focus"]
+    known = [(row["value"], -n) for n, row in enumerate(focus["data"]) if row["value"]]
+    streaks = sorted(
+        ((row["duration_ms"], -n) for n, row in enumerate(answers["streaks"]["data"])), reverse=True
+    )
+    return Charts(
+        by_day(scene, focus),
+        top(
+            "breaks",
+            [
+                count(row, label if row["app"] else REASONS[row["reason"]].capitalize())
+                for row, label in labelled(answers["breaks"]["data"])
+            ],
+        ),
+        top(
+            "pairs",
+            [
+                count(row, f"{row['from_app']} → {row['to_app']}")
+                for row in answers["switches"]["pairs"][:MOST_ROWS]
+            ],
+        ),
+        top(
+            "costs",
+            [
+                Bar(label, row["total_ms"], text=write.text(row["total_ms"], "duration"))
+                for row, label in labelled(answers["costs"]["data"])
+            ],
+        ),
+        [
+            (f"/data/{-n}", f"/day/{write.local(answers['streaks']['data'][-n]['started_at']):%F}")
+            for _, n in streaks[:LONGEST]
+        ],
+        f"/data/{-max(known)[1]}" if known else None,
+    )
+
+
+def by_day(scene: Scene, focus: Answer) -> Bars:
+    """Return the focus of each day."""
+    write = figures(scene)
+    values = []
+    for row in focus["data"]:
+        day = date.fromisoformat(row["from"])
+        text = "no data" if row["value"] is None else write.text(row["value"], "duration")
+        label = f"{day.day} {day:%b}"
+        values.append(
+            Bar(
+                label,
+                row["value"],
+                usual=row["median"],
+                title=f"{day:%a} {label}: {text}",
+                href=scene.link(f"/day/{row['from']}"),
+            )
+        )
+    return bars("by-day", values, usual="median of 28 days")
+
+
+def labelled(rows: list[dict[str, Any]]) -> list[tuple[dict[str, Any], str]]:
+    """Return the first rows with their applications, and the categories of those that have several."""
+    first = rows[:MOST_ROWS]
+    names = Counter(row["app"] for row in first)
+    return [
+        (row, f"{row['app']}, {row['category']}" if names[row["app"]] > 1 else row["app"])
+        for row in first
+    ]
+
+
+VIEW: Final = View(
+    name="focus",
+    title="Focus",
+    paths=("/focus",),
+    address=Weeks,
+    endpoints=("trend", "focus_streaks", "focus_breaks", "context_switches", "switch_costs"),
+    asks=asks,
+    show=show,
+)
