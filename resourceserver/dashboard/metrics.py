@@ -28,6 +28,16 @@ class Metric:
         """The name as an id of a page."""
         return self.name.replace(":", "-")
 
+    @property
+    def most(self) -> str:
+        """What the largest value is: there can be most sleep, but no most heart rate."""
+        return "highest" if self.is_level and self.kind != "duration" else "most"
+
+    @property
+    def least(self) -> str:
+        """What the smallest value is."""
+        return "lowest" if self.most == "highest" else "least"
+
 
 METRICS: Final[Mapping[str, Metric]] = {
     metric.name: metric

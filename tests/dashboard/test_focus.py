@@ -93,4 +93,7 @@ def test_the_last_four_weeks_are_the_usual_range() -> None:
 def test_a_long_range_says_what_it_leaves_out_and_the_future_is_empty(visit: Visit) -> None:
     page = visit.open("/focus?from=2020-01-01&to=2025-06-20").text
     assert "Friday, 21 June 2024 to Friday, 20 June 2025" in page
+    # Nobody reported anything, which is not the same as no focus.
+    assert "Nothing was reported in this time" in page
+    assert Page(page).figures == []
     assert "This time has not begun" in visit.open("/focus?from=2998-01-01&to=2998-02-01").text

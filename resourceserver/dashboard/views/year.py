@@ -13,7 +13,7 @@ from resourceserver.dashboard.charts.bars import Bars
 from resourceserver.dashboard.charts.grid import Grid
 from resourceserver.dashboard.figures import Answer
 from resourceserver.dashboard.metrics import METRICS, Metric, find, measured
-from resourceserver.dashboard.period import Year
+from resourceserver.dashboard.period import Calendar, Period, Year
 from resourceserver.dashboard.view import Answers, Ask, Asks, Scene, View, figures
 
 FEW: Final = ("tracked_ms", "focus_ms", "asleep_ms", "health:steps")
@@ -35,6 +35,10 @@ class YearOfMetric(Year):
         if not parts.get("metric"):
             return found
         return replace(found, suffix=f"?metric={quote(find(parts['metric']).name, safe='')}")
+
+    def period(self, calendar: Calendar) -> Period:
+        """Return the year as a period; the current one has the same metric."""
+        return replace(super().period(calendar), current=f"/year{self.suffix}")
 
 
 def chosen(scene: Scene) -> Metric | None:
