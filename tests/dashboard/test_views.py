@@ -11,7 +11,6 @@ import pytest
 from starlette.testclient import TestClient
 
 from resourceserver.dashboard.figures import Answer
-from resourceserver.dashboard.period import Range
 from resourceserver.dashboard.signin.cookie import Cookies
 from resourceserver.dashboard.view import View
 from resourceserver.dashboard.views import VIEWS
