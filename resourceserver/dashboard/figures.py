@@ -63,8 +63,8 @@ def duration(ms: float) -> str:
 
 
 def count(value: float) -> str:
-    """Return a number with thin spaces between groups of thousands, and one decimal where it has any."""
-    value = round(value, 1)
+    """Return a number with thin spaces between groups of thousands, and one decimal below 1,000."""
+    value = round(value, 1 if abs(value) < 1000 else 0)
     text = f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
     return text.replace(",", "\u202f").replace("-", _MINUS)
 

@@ -92,6 +92,7 @@ def test_durations(ms: int, text: str) -> None:
 def test_numbers_and_distances() -> None:
     assert count(1234567) == "1\u202f234\u202f567"
     assert count(48.25) == "48.2"
+    assert count(9830.6) == "9\u202f831"
     assert count(3174934.04) == "3\u202f174\u202f934"
     assert count(-3) == "\u22123"
     assert (metres(999), metres(12_345)) == ("999 m", "12.3 km")
