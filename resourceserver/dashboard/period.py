@@ -223,6 +223,8 @@ class Range:
     length: int
 
     LENGTH = 90
+    MOST = MOST_DAYS
+    """The most days of a range."""
 
     @classmethod
     def parse(cls, parts: Mapping[str, str]) -> Self:
@@ -237,8 +239,8 @@ class Range:
         if first is not None and last is not None:
             if first > last:
                 raise Misaddressed("The range ends before it begins.")
-            if (last - first).days >= MOST_DAYS:
-                raise Misaddressed(f"A range has at most {MOST_DAYS} days.")
+            if (last - first).days >= cls.MOST:
+                raise Misaddressed(f"A range has at most {cls.MOST} days.")
         return cls(first, last, parts["path"], cls.LENGTH)
 
     def period(self, calendar: Calendar) -> Period:
@@ -250,7 +252,7 @@ class Range:
                 calendar.today
                 if self.first is None
                 else max(
-                    self.first, min(calendar.today, self.first + timedelta(days=MOST_DAYS - 1))
+                    self.first, min(calendar.today, self.first + timedelta(days=self.MOST - 1))
                 )
             )
         first = self.first or max(last - step, FIRST_DAY)

@@ -3,7 +3,7 @@
 from typing import Final
 
 from resourceserver.dashboard.view import View
-from resourceserver.dashboard.views import focus, review, sources, today, trends, week, year
+from resourceserver.dashboard.views import body, focus, review, sources, today, trends, week, year
 
 VIEWS: Final[list[View]] = [
     today.VIEW,
@@ -12,5 +12,6 @@ VIEWS: Final[list[View]] = [
     focus.VIEW,
     year.VIEW,
     review.VIEW,
+    body.VIEW,
     sources.VIEW,
 ]
