@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Final, Protocol, Self
 from zoneinfo import ZoneInfo
 
-from resourceserver.api.parameters import FIRST_DAY, LAST_DAY, MOST_DAYS, parse_day
+from resourceserver.api.parameters import FIRST_DAY, LAST_DAY, MOST_DAYS, parse_day, parse_instant
 
 _WEEK: Final = re.compile(r"(\d{4})-W(\d\d)", re.ASCII)
 _YEAR: Final = re.compile(r"\d{4}", re.ASCII)
@@ -121,6 +121,40 @@ class Day:
             f"/day/{day - timedelta(days=1)}" if day > FIRST_DAY else None,
             f"/day/{day + timedelta(days=1)}" if day < calendar.today else None,
         )
+
+
+@dataclass(frozen=True)
+class PartOfDay:
+    """One day, ``/day/2026-11-21``, or today, ``/day``, and a part of it.
+
+    The part is ``?from=2026-11-21T08:00:00Z&to=2026-11-21T09:30:00Z``.
+    """
+
+    day: Day
+
+    LONGEST = timedelta(hours=48)
+    """A night out may end on the day after."""
+
+    @classmethod
+    def parse(cls, parts: Mapping[str, str]) -> Self:
+        """Read the part ``day``, and check the parts ``from`` and ``to``."""
+        given = {}
+        for name in ("from", "to"):
+            try:
+                given[name] = parse_instant(parts[name]) if name in parts else None
+            except ValueError as error:
+                raise Misaddressed(f"The part “{name}” of the address {error}.") from error
+        start, end = given["from"], given["to"]
+        if (start is None) != (end is None):
+            raise Misaddressed("A part of a day has a start and an end.")
+        if start is not None and end is not None and not start <= end <= start + cls.LONGEST:
+            raise Misaddressed("A part of a day ends after its start, and within 48 hours.")
+        return cls(Day.parse(parts))
+
+    def period(self, calendar: Calendar) -> Period:
+        """Return the whole day as a period."""
+        period = self.day.period(calendar)
+        return period if self.day.day else replace(period, path="/day")
 
 
 @dataclass(frozen=True)

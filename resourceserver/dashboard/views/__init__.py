@@ -3,10 +3,21 @@
 from typing import Final
 
 from resourceserver.dashboard.view import View
-from resourceserver.dashboard.views import body, focus, review, sources, today, trends, week, year
+from resourceserver.dashboard.views import (
+    body,
+    day,
+    focus,
+    review,
+    sources,
+    today,
+    trends,
+    week,
+    year,
+)
 
 VIEWS: Final[list[View]] = [
     today.VIEW,
+    day.VIEW,
     week.VIEW,
     trends.VIEW,
     focus.VIEW,

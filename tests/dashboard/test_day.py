@@ -1,0 +1,158 @@
+"""The view Day: positions on its axis, its first and last activity, and the sessions behind a stretch."""
+
+import gzip
+import html
+import re
+from typing import Any, Final
+
+import psycopg
+import pytest
+from starlette.testclient import TestClient
+
+from resourceserver.dashboard.signin.cookie import Cookies
+from tests.conftest import MakeRollups, Person, mark_all_days
+from tests.dashboard.conftest import Page, Visit
+from tests.endpoints.histories import add_coding, add_sessions
+from tests.endpoints.timeline import CodingSession, Session
+
+HOUR: Final = 3_600_000
+MOST_BYTES: Final = 60_000
+
+Owner = psycopg.Connection[Any]
+
+
+@pytest.fixture
+def visit(api: TestClient, alice: Person, sealing: Cookies) -> Visit:
+    """Alice's browser, with a token for everything; her zone is UTC."""
+    return Visit(api, sealing, alice.token())
+
+
+def used(app: str, start: float, end: float, category: str = "Development") -> Session:
+    """Return a session on 2025-06-16, from hours to hours."""
+    return Session(
+        f"{app} {start}",
+        "laptop",
+        app,
+        round(start * HOUR),
+        round(end * HOUR),
+        category=category,
+    )
+
+
+def test_a_stretch_is_at_its_place_and_leads_to_its_sessions(
+    visit: Visit, owner: Owner, alice: Person
+) -> None:
+    add_sessions(owner, alice, [used("Code", 6, 9), used("Chess", 9, 9.5, "Games")])
+    add_coding(
+        owner, alice, [CodingSession("1", "laptop", "svc", None, None, 18 * HOUR, 24 * HOUR)]
+    )
+
+    page = visit.open("/day/2025-06-16").text
+
+    link = "/day/2025-06-16?from=2025-06-16T06:00:00.000Z&to=2025-06-16T09:00:00.000Z#sessions"
+    # A quarter of the day, and an eighth of it long.
+    assert (
+        f'<a href="{html.escape(link)}"><title>06:00 to 09:00: Development, Code</title>'
+        '<rect class="c1" x="25%" y="20" width="12.5%"' in page
+    )
+    assert '<title>09:00 to 09:30: Games, Chess</title><rect class="c3" x="37.5%"' in page
+    assert "<title>18:00 to 24:00: svc</title>" not in page
+    assert '<title>18:00 to 00:00: svc</title><rect class="c6" x="75%"' in page
+    # Nobody reported anything between the games and the code.
+    assert re.search(r'<rect class="missing" x="39\.6%" y="20" width="35\.4%"', page)
+    assert link in Page(page).links
+
+    part = visit.open(link.removesuffix("#sessions")).text
+
+    assert "<h2>06:00 to 09:00</h2>" in part
+    figures = {source: value for value, source in Page(part).figures}
+    assert figures["by_app#/totals/tracked_ms"] == str(3 * HOUR)
+    assert figures["sessions#/data/0/duration_ms"] == str(3 * HOUR)
+    assert "sessions#/data/1/duration_ms" not in figures
+    category = "/settings/categories?app=Code&back=%2Fday%2F2025-06-16"
+    assert any(each.endswith(category) for each in Page(part).links)
+
+
+def test_activity_ends_with_the_long_gap(visit: Visit, owner: Owner, alice: Person) -> None:
+    add_sessions(owner, alice, [used("Code", 9, 18), used("Code", 23, 25.5), used("Code", 33, 40)])
+
+    monday, tuesday = (visit.open(f"/day/2025-06-{day}").text for day in (16, 17))
+
+    assert re.search(r"first activity at <data [^>]*>09:00</data>, last at", monday)
+    assert re.search(r"last at <data [^>]*>01:30</data> on the next day", monday)
+    assert re.search(r"first activity at <data [^>]*>09:00</data>", tuesday)
+
+
+@pytest.mark.parametrize(
+    ("day", "noon"),
+    [("2025-03-30", "47.8%"), ("2025-06-16", "50%"), ("2025-10-26", "52%")],
+    ids=["23 hours", "24 hours", "25 hours"],
+)
+def test_noon_is_where_it_is_on_that_day(visit: Visit, day: str, noon: str) -> None:
+    page = visit.open(f"/day/{day}?tz=Europe/Berlin").text
+
+    assert re.search(rf'<text x="{noon}"[^>]*>12</text>', page)
+
+
+def test_a_day_that_the_zone_skipped_has_a_page(visit: Visit) -> None:
+    page = visit.open("/day/2011-12-30?tz=Pacific/Apia")
+
+    assert page.status_code == 200
+    assert "has no time" in page.text
+
+
+def test_a_crowded_day_is_small_and_says_what_it_leaves_out(
+    visit: Visit, owner: Owner, alice: Person, make_rollups: MakeRollups
+) -> None:
+    owner.execute(
+        """
+        with device as (
+            insert into activity.device (user_id, name) values (%(user)s, 'laptop')
+            returning device_id
+        )
+        insert into activity.app_session
+               (user_id, idempotency_key, device_id, started_at, ended_at, app, title, category)
+        select %(user)s, n::text, device_id,
+               timestamptz '2025-06-16 00:00Z' + n * interval '1.44 s',
+               timestamptz '2025-06-16 00:00Z' + (n + 1) * interval '1.44 s',
+               repeat(chr(1488 + n %% 20), 200) || n %% 500,
+               repeat(chr(1488 + n %% 20), 500) || repeat(chr(8203), 20) || repeat(chr(8238), 504),
+               case n / 83 %% 3 when 0 then 'Development' when 1 then 'Games' else 'News' end
+          from device, generate_series(0, 59999) as n
+        """,
+        {"user": alice.user_id},
+    )
+    mark_all_days(owner)
+
+    make_rollups()
+
+    page = visit.open("/day/2025-06-16?from=2025-06-16T08:00:00Z&to=2025-06-16T09:00:00Z")
+
+    assert page.status_code == 200
+    assert len(gzip.compress(page.content)) <= MOST_BYTES
+    assert "Shortened: the table has the 60 longest" in page.text
+    assert "Shortened: these are the newest" in page.text
+    # Letters without a picture are gone, and names are cut and isolated.
+    assert not set(page.text) & {"\u200b", "\u202e"}
+    assert re.search("[\u05d0-\u05ea]{81}", page.text) is None
+    assert "<bdi>\u2068" in page.text
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "from=2025-06-16T08:00:00Z",
+        "to=2025-06-16T08:00:00Z",
+        "from=yesterday&to=2025-06-16T08:00:00Z",
+        "from=2025-06-16T08:00:00Z&to=2025-06-16T07:00:00Z",
+        "from=2025-06-16T08:00:00Z&to=2025-06-19T08:00:00Z",
+    ],
+)
+def test_a_part_that_is_none_has_no_page(visit: Visit, part: str) -> None:
+    assert visit.open(f"/day/2025-06-16?{part}").status_code == 404
+
+
+@pytest.mark.parametrize("day", ["1900-01-01", "9998-12-31"])
+@pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "Pacific/Midway"])
+def test_the_ends_of_the_calendar_have_pages(visit: Visit, day: str, zone: str) -> None:
+    assert visit.open(f"/day/{day}?tz={zone}").status_code == 200
