@@ -111,55 +111,47 @@ part as (
 cell as (
     select lane,
            n,
-           (array_agg(name order by ms desc, name collate "C"))[1] as name,
+           name,
+           min(n) over (partition by lane, name, island) as first_cell
+      from (
+               select *,
+                      n - row_number() over (partition by lane, name order by n) as island
+                 from (
+                          select lane,
+                                 n,
+                                 (array_agg(name order by ms desc, name collate "C"))[1] as name
+                            from (select lane, n, name, sum(ms) as ms from part group by 1, 2, 3) as named
+                           group by 1, 2
+                      ) as owned_cell
+           ) as numbered
+),
+-- Each part has a cell, but a full join is never a nested loop, however few rows the planner expects.
+stretch as (
+    select lane,
+           first_cell,
+           min(name) as name,
+           (array_agg(app order by own_ms desc, app) filter (where own_ms > 0))[1] as app,
+           count(app) as app_count,
            sum(ms)::bigint as total_ms,
+           sum(own_ms)::bigint as own_ms,
            min(starts_ms) as starts_ms,
            max(ends_ms) as ends_ms
       from (
                select lane,
-                      n,
-                      name,
-                      sum(ms) as ms,
-                      min(starts_ms) as starts_ms,
-                      max(ends_ms) as ends_ms
-                 from part
-                group by 1, 2, 3
-           ) as named
-     group by 1, 2
-),
-stretch as (
-    select lane,
-           name,
-           min(n) as first_cell,
-           max(n) as last_cell,
-           sum(total_ms)::bigint as total_ms,
-           min(starts_ms) as starts_ms,
-           max(ends_ms) as ends_ms
-      from (
-               select *,
-                      n - row_number() over (partition by lane, name order by n) as island
-                 from cell
-           ) as numbered
-     group by 1, 2, island
-),
--- The cells of stretches do not overlap, so the start of a stretch is enough to find it.
-app_of_stretch as (
-    select first_cell,
-           (array_agg(app order by own_ms desc, app) filter (where own_ms > 0))[1] as app,
-           count(*) as app_count,
-           sum(own_ms)::bigint as own_ms
-      from (
-               select stretch.first_cell,
+                      cell.first_cell,
+                      min(cell.name) as name,
                       part.app,
-                      coalesce(sum(part.ms) filter (where part.name = stretch.name), 0) as own_ms
-                 from stretch
-                 join part
-                   on part.lane = stretch.lane
-                  and part.n between stretch.first_cell and stretch.last_cell
-                where stretch.lane = 'apps'
-                group by 1, 2
+                      sum(part.ms) as ms,
+                      coalesce(sum(part.ms) filter (where part.name = cell.name), 0) as own_ms,
+                      min(part.starts_ms) as starts_ms,
+                      max(part.ends_ms) as ends_ms
+                 from part
+                 full join cell using (lane, n)
+                group by lane,
+                         cell.first_cell,
+                         part.app
            ) as used
-     group by first_cell
+     group by 1, 2
 ),
 app_row as (
     select svc.instant(to_timestamp(stretch.starts_ms / 1000.0)) as starts_at,
@@ -167,11 +159,10 @@ app_row as (
            stretch.name as category,
            svc.productivity(coalesce(known.score, 0)) as productivity,
            stretch.total_ms,
-           used.own_ms as category_ms,
-           (select apps from names)[used.app] as app,
-           used.app_count
+           stretch.own_ms as category_ms,
+           (select apps from names)[stretch.app] as app,
+           stretch.app_count
       from stretch
-      join app_of_stretch as used using (first_cell)
       left join score as known on known.category = stretch.name
      where stretch.lane = 'apps'
 ),
