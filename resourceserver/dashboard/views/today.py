@@ -1,11 +1,12 @@
 """Today: the day so far, beside what is usual for this weekday up to this hour."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from resourceserver.dashboard.charts import Bar, Table, bars, top
 from resourceserver.dashboard.charts.bars import Bars, TopBars
+from resourceserver.dashboard.charts.svg import cut
 from resourceserver.dashboard.figures import Answer
 from resourceserver.dashboard.period import Day
 from resourceserver.dashboard.view import Answers, Ask, Asks, Scene, View, figures
@@ -33,6 +34,7 @@ def asks(scene: Scene) -> Asks:
     return {
         "normal": Ask("normal", {**day, **up_to(scene)}),
         "hours": Ask("hourly", day),
+        "timeline": Ask("day_timeline", {**day, **up_to(scene)}),
         "apps": Ask("app_usage", scene.instant_query),
         "coding": Ask("coding", scene.instant_query),
         "goals": Ask("goals"),
@@ -68,7 +70,9 @@ def show(scene: Scene, answers: Answers) -> dict[str, Any]:
     """Return the charts of the page."""
     return {
         "metrics": METRICS,
-        "hours": strip(scene, answers["hours"]) if "hours" in answers else None,
+        "hours": strip(scene, answers["hours"], answers["timeline"])
+        if "hours" in answers
+        else None,
         "hour_table": hour_table(scene, answers["hours"]) if "hours" in answers else None,
         "apps_chart": ranking(scene, answers["apps"], "/data", "app")
         if "apps" in answers
@@ -83,23 +87,31 @@ def show(scene: Scene, answers: Answers) -> dict[str, Any]:
         else {},
         "newest": newest(answers["devices"]) if "devices" in answers else None,
         "ago": ago,
+        "cut": cut,
+        "most_names": MOST_NAMES,
     }
 
 
-def strip(scene: Scene, hourly: Answer) -> Bars:
+def strip(scene: Scene, hourly: Answer, timeline: Answer) -> Bars:
     """Return the hours of a day as bars; hours that have not begun are empty."""
-    write = figures(scene)
-    return bars(
-        "hours",
-        [
-            Bar(
-                f"{row['hour']:02}",
-                parts=[row["productive_ms"], row["neutral_ms"], row["distracted_ms"]],
-                title=f"{row['hour']:02}:00: {write.text(row['total_ms'], 'duration')}",
-            )
-            for row in hourly["data"]
-        ],
-        parts=PARTS,
+    return bars("hours", [_bar(scene, row, timeline) for row in hourly["data"]], parts=PARTS)
+
+
+def _bar(scene: Scene, hour: Mapping[str, Any], timeline: Answer) -> Bar:
+    label = f"{hour['hour']:02}"
+    start, end = (datetime.fromisoformat(hour[name]) for name in ("starts_at", "ends_at"))
+    if start >= scene.now:
+        return Bar(label, 0)
+    end = min(end, scene.now)
+    for gap in timeline.at("/data/unreported"):
+        # Both come to the page in milliseconds, but now does not.
+        is_over = datetime.fromisoformat(gap["ends_at"]) > end - timedelta(milliseconds=2)
+        if datetime.fromisoformat(gap["starts_at"]) <= start and is_over:
+            return Bar(label, None, title=f"{label}:00: no data reported")
+    return Bar(
+        label,
+        parts=[hour["productive_ms"], hour["neutral_ms"], hour["distracted_ms"]],
+        title=f"{label}:00: {figures(scene).text(hour['total_ms'], 'duration')}",
     )
 
 
@@ -162,7 +174,16 @@ VIEW: Final = View(
     title="Today",
     paths=("/",),
     address=Day,
-    endpoints=("normal", "hourly", "app_usage", "coding", "goals", "devices", "day_difference"),
+    endpoints=(
+        "normal",
+        "hourly",
+        "day_timeline",
+        "app_usage",
+        "coding",
+        "goals",
+        "devices",
+        "day_difference",
+    ),
     asks=asks,
     show=show,
     more=more,
