@@ -227,25 +227,28 @@ def _warn_of_shortages(chosen: Settings, services: tuple[_Service, _Service]) ->
 
 
 def _welcome(chosen: Settings) -> str:
-    """Return the text with all addresses and the first step of a new operator."""
+    """Return the text with all addresses, the one to open first at its end."""
     try:
         link = first_account.link(chosen)
     except psycopg.Error as error:
         raise RunError(f"the first account's link cannot be made: {_one_line(error)}") from error
     if link is None:
-        beginning = f"Sign in at {chosen.auth_url}"
+        beginning, address = "Your pages:", f"{chosen.base_url}/"
     else:
-        beginning = f"Make the first account with this link, which works once:\n    {link}"
+        beginning = "Open this link to create the first account. It works once, within 24 hours:"
+        address = link
     return f"""
 Authorization server   {chosen.auth_url}
 Resource server        {chosen.base_url}
-
-{beginning}
 
 Try it:
     curl {chosen.base_url}/healthz
 
 Ctrl-C stops everything, and the data is kept.
+
+{beginning}
+
+    {address}
 """
 
 

@@ -175,7 +175,7 @@ def test_an_ordinary_user_starts_stops_and_starts_again(
     assert len(children) == 3
     assert owners == {uid}
     assert lines[0] == f"Data directory: {home / '.data'}"
-    assert f"Sign in at http://localhost:{ports[0]}" in lines
+    assert lines[-2:] == [f"    http://localhost:{ports[1]}/", ""]
     assert stat.S_IMODE((home / ".data").stat().st_mode) == 0o700
     assert not list((home / ".data").glob("postgresql-*"))
 

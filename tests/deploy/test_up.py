@@ -121,10 +121,11 @@ def test_the_printed_curl_command_works(standing: Runner, standing_ports: tuple[
     assert get("127.0.0.1", standing_ports[1], parts.path)[0] == 200
 
 
-def test_the_link_for_the_first_account_works(
+def test_the_link_for_the_first_account_stands_last_and_alone_and_works(
     standing: Runner, standing_ports: tuple[int, int]
 ) -> None:
-    (url,) = re.findall(r"^ +(http\S+)$", standing.out.read_text(), re.MULTILINE)
+    output = standing.out.read_text()
+    (url,) = re.findall(r"\n\n    (http\S+/join\S+)\n\n\Z", output)
     parts = urlsplit(url)
 
     status, page = get("127.0.0.1", standing_ports[0], f"{parts.path}?{parts.query}")
@@ -690,7 +691,7 @@ def test_the_servers_of_a_killed_runner_end_and_no_data_is_lost(
 
     output = runner.out.read_text()
     assert "Stopping a PostgreSQL that a crash left running" in output
-    assert f"Sign in at http://localhost:{ports[0]}" in output
+    assert output.endswith(f"\n\nYour pages:\n\n    http://localhost:{ports[1]}/\n\n")
     wait_until_gone(postgres)
     assert runner.stop() == 0
 
