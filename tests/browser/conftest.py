@@ -190,8 +190,13 @@ def page(
         kept_pages.empty(scripts=scripts)
         for event, listener in listeners.items():
             page.context.remove_listener(event, listener)
-    # The browser itself reports pages whose status is an error, and that a test was faster at a field.
-    usual = ("Failed to load resource", "Autofocus processing was blocked")
+    # The browser itself reports pages whose status is an error, that a test was faster at a field, and what
+    # it forgets when a person signs out.
+    usual = (
+        "Failed to load resource",
+        "Autofocus processing was blocked",
+        "Clear-Site-Data header on",
+    )
     assert [text for text in watch.errors if not text.startswith(usual)] == []
     assert {urlsplit(address).hostname for address in watch.opened} <= {"localhost", "127.0.0.1"}
     own_origins = {origin(service.auth_url), origin(service.base_url)}

@@ -70,15 +70,19 @@ class Page(HTMLParser):
             self.sources[found["id"].removeprefix("api-")] = found["data-url"]
 
 
+def invent(deployment: Settings, email: str, *options: str) -> None:
+    """Give an account an invented life."""
+    done = CliRunner().invoke(demo, [email, *options], obj=deployment)
+    assert done.exit_code == 0, done.output
+
+
 @pytest.fixture(scope="module")
 def ada(deployment: Settings) -> Iterator[Person]:
     """A person in Berlin with two months of an invented life."""
     with owning(deployment) as connection:
         made = person(connection, "ada")
         connection.execute("update identity.user set timezone = 'Europe/Berlin'")
-        words = [made.email, "--days=61", f"--until={LAST}"]
-        done = CliRunner().invoke(demo, words, obj=deployment)
-        assert done.exit_code == 0, done.output
+        invent(deployment, made.email, "--days=61", f"--until={LAST}")
         yield made
 
 

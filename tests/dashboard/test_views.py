@@ -3,6 +3,7 @@
 import gzip
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 from typing import Final
@@ -28,11 +29,11 @@ MOST_BYTES: Final = 60_000
 by_name = pytest.mark.parametrize("view", VIEWS, ids=lambda view: view.name)
 
 
-def addresses(view: View) -> list[str]:
+def addresses(view: View, parts: Mapping[str, str] = PARTS) -> list[str]:
     """Return the addresses of a view, with a range if it has one."""
     found = []
     for path in view.paths:
-        for part, value in PARTS.items():
+        for part, value in parts.items():
             path = path.replace(part, value)  # noqa: PLW2901 -- it becomes the address
         found.append(path)
         if takes_a_range(view):
