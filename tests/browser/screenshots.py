@@ -1,12 +1,18 @@
-"""Pictures of every page, light and dark, on a phone and on a desktop: ``make screenshots``."""
+"""Pictures of every page, light and dark, on a phone and on a desktop: ``make screenshots``.
+
+Views of the dashboard are also taken as printed, of an empty account, and of a day that has too much of
+everything. ``python -m tests.browser.screenshots DIRECTORY views`` takes these alone.
+"""
 
 import shutil
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from datetime import timedelta
 from itertools import product
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import click
 import psycopg
@@ -14,16 +20,25 @@ from playwright.sync_api import Browser, sync_playwright
 
 from deploy.migrate import migrate
 from deploy.postgres.embedded import EmbeddedPostgres
+from resourceserver.dashboard.views import VIEWS
 from shared.settings import Settings
 from tests.browser.conftest import ARGUMENTS, chromium_path
+from tests.browser.test_dashboard import address_of, signed_in
 from tests.browser.tour import Tour, server_with_provider
+from tests.conftest import person
+from tests.dashboard.conftest import invent
+from tests.dashboard.crowd import crowd
+from tests.midday import midday
 
 SCHEMES: Final[tuple[Literal["light", "dark"], ...]] = ("light", "dark")
 WIDTHS: Final = {"phone": 360, "desktop": 1100}
 
+DAYS: Final = 400
+SESSIONS: Final = 60_000
 
-def take(directory: Path) -> None:
-    """Take all pictures into ``directory``, which is emptied first."""
+
+def take(directory: Path, *, is_tour_wanted: bool) -> None:
+    """Take all pictures, or those of views alone, into ``directory``, which is emptied first."""
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir()
     scratch = Path(tempfile.mkdtemp(prefix="svc-screenshots-"))
@@ -40,8 +55,9 @@ def take(directory: Path) -> None:
                 browser = playwright.chromium.launch(
                     executable_path=chromium_path(), args=ARGUMENTS
                 )
-                for scheme, width in product(SCHEMES, WIDTHS):
+                for scheme, width in product(SCHEMES, WIDTHS) if is_tour_wanted else ():
                     take_tour(browser, served, owner, directory, scheme, width)
+                take_views(browser, served, owner, directory)
                 browser.close()
     finally:
         shutil.rmtree(scratch)
@@ -71,5 +87,45 @@ def take_tour(
     context.close()
 
 
+def take_views(
+    browser: Browser, served: Settings, owner: psycopg.Connection[Any], directory: Path
+) -> None:
+    """Take the pictures of all views of the dashboard, with three accounts."""
+    owner.execute("delete from identity.user")
+    noon = midday()
+    ada, crowded, nobody = (person(owner, name) for name in ("ada", "crowded", "nobody"))
+    owner.execute("update identity.user set timezone = %s", [str(noon.tzinfo)])
+    # Playwright's event loop counts as running in this thread.
+    with ThreadPoolExecutor(1) as other:
+        other.submit(invent, served, ada.email, f"--days={DAYS}").result()
+        first = noon - timedelta(hours=12)
+        other.submit(crowd, owner, served, crowded.user_id, first, noon, sessions=SESSIONS).result()
+    full = [*product((*SCHEMES, "print"), WIDTHS)]
+    few = [("light", "desktop"), ("dark", "phone")]
+    today = noon.date()
+    for who, day, looks in (
+        (ada, today - timedelta(days=3), full),
+        (crowded, today, few),
+        (nobody, today, few),
+    ):
+        cookie = signed_in(served, who.token())
+        for look, width in looks:
+            context = browser.new_context(
+                color_scheme="dark" if look == "dark" else "light",
+                viewport={"width": WIDTHS[width], "height": 800},
+            )
+            context.set_default_timeout(20_000)
+            context.add_cookies([{"name": cookie[0], "value": cookie[1], "url": served.base_url}])
+            page = context.new_page()
+            page.emulate_media(media="print" if look == "print" else "screen")
+            for view in VIEWS:
+                page.goto(f"{served.base_url}{address_of(view, day)}")
+                name = who.email.partition("@")[0]
+                path = directory / f"view-{view.name}-{name}-{width}-{look}.png"
+                page.screenshot(path=path, full_page=True)
+                click.echo(path.name)
+            context.close()
+
+
 if __name__ == "__main__":
-    take(Path(sys.argv[1]))
+    take(Path(sys.argv[1]), is_tour_wanted="views" not in sys.argv[2:])

@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, Page, expect
 from resourceserver.dashboard.period import week_name
 from resourceserver.dashboard.signin.cookie import Cookies, cookies
 from resourceserver.dashboard.view import View
-from shared.settings import Settings
+from shared.settings import Settings, sealing_key
 from tests import processes
 from tests.browser.conftest import WAITS_MS
 from tests.browser.test_accessibility import broken_rules
@@ -90,16 +90,15 @@ class Board:
 
     def enter(self, name: str) -> None:
         """Sign a person in, by a cookie as the dashboard sets it after a round to the other server."""
-        cookie, _, value = self.headers(name)["Cookie"].partition("=")
+        cookie, value = signed_in(self.settings, self.tokens[name])
         self.page.context.add_cookies(
             [{"name": cookie, "value": value, "url": self.settings.base_url}]
         )
 
     def headers(self, name: str) -> dict[str, str]:
         """Return the headers of a person's browser, for requests without one."""
-        own = sealing(self.settings)
-        value = own.encrypt(own.name, {"token": self.tokens[name]}, 3600)
-        return {"Accept": "text/html", "Cookie": f"{own.name}={value}"}
+        cookie = "=".join(signed_in(self.settings, self.tokens[name]))
+        return {"Accept": "text/html", "Cookie": cookie}
 
     def open(self, address: str, width: int) -> None:
         """Open an address of the dashboard in a window of this width."""
@@ -118,8 +117,15 @@ class Board:
 
 def sealing(chosen: Settings) -> Cookies:
     """Return the cookies of a deployment's dashboard."""
-    assert chosen.dashboard_key is not None
-    return cookies(chosen, chosen.dashboard_key)
+    key = sealing_key(chosen)
+    assert key is not None
+    return cookies(chosen, key)
+
+
+def signed_in(chosen: Settings, token: str) -> tuple[str, str]:
+    """Return name and value of the cookie that signs a browser in to the dashboard."""
+    own = sealing(chosen)
+    return own.name, own.encrypt(own.name, {"token": token}, 3600)
 
 
 @pytest.fixture(scope="module")
