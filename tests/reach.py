@@ -39,6 +39,7 @@ REACH: Final = {
             "oauth",
             "pages",
             "people",
+            "ruptures",
             "sql",
             "timeline",
             "unit",

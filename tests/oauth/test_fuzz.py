@@ -26,6 +26,7 @@ from starlette.types import Message
 import authserver.app
 import resourceserver.app
 from authserver.people import sessions
+from resourceserver.dashboard.views import VIEWS
 from shared import tokens
 from shared.scopes import SCOPES
 from shared.settings import Settings
@@ -62,6 +63,14 @@ NOWHERE: Final = Settings(
 )
 AUTHORIZATION_PATHS: Final = paths(authserver.app.create(NOWHERE))
 RESOURCE_PATHS: Final = paths(resourceserver.app.create(NOWHERE))
+PAGES: Final = (
+    *(path for view in VIEWS for path in view.paths),
+    *("/sign-in", "/signed-in", "/sign-out"),
+)
+"""The addresses of the resource server that are for people."""
+WAYS_FROM_PAGES: Final = re.compile(
+    r"http://testserver/sign-in\?to=\S*|http://localhost:8400/oauth/authorize\?\S*|/sign-out"
+)
 MACHINE_PATHS: Final = ("/oauth/register", "/oauth/token", "/oauth/revoke")
 
 FORM: Final = b"application/x-www-form-urlencoded"
@@ -541,10 +550,25 @@ def check_authorization(sent: Sent, answer: Answer) -> None:
 
 
 def check_resource(sent: Sent, answer: Answer) -> None:
-    """Assert that the resource server answered as it may: with an object, which may be an error."""
+    """Assert that the resource server answered as it may: with an object, which may be an error.
+
+    Addresses for people may answer with a page, or with the way to sign in.
+    """
     check_any(sent, answer)
-    assert answer.header("location") is None, (sent, answer)
-    if answer.status == 204 or sent.method == "HEAD":
+    location = answer.header("location")
+    if sent.path in PAGES:
+        assert location is None or WAYS_FROM_PAGES.fullmatch(location), (sent, location)
+    else:
+        assert location is None, (sent, answer)
+    if answer.status in (204, 303, 304) or sent.method == "HEAD":
+        return
+    if sent.path in PAGES and answer.header("content-type") == "text/html; charset=utf-8":
+        assert answer.body.decode().startswith("<!doctype html>"), (sent, answer)
+        return
+    if sent.path.startswith("/static/") and answer.status not in (404, 405):
+        # The framework reports a wrong Range header in plain text.
+        media_type = answer.header("content-type") or ""
+        assert media_type.startswith(("text/", "multipart/byteranges;")), (sent, answer)
         return
     if sent.path.startswith("/docs") and answer.status < 400:
         # The documentation page and its files.
