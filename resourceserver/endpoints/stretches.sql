@@ -43,6 +43,7 @@ coding_session as (
 --include coding_owner_order
            )::integer as n,
            session.project,
+           dense_rank() over (order by session.project collate "C")::integer as name,
            session.started_at,
            session.ended_at
       from activity.coding_session as session
@@ -54,11 +55,11 @@ coding_session as (
        and session.started_at < (select ends_at from requested)
        and session.ended_at > (select starts_at from requested)
 ),
+-- Names of categories and projects are numbers in byte order, because a day may have tens of thousands of parts.
 owned as materialized (
-    select 'apps' as lane,
+    select false as is_coding,
            (select apps from label_map)[segment.place] as app,
-           (select categories from label_map)[segment.place] as category,
-           null as project,
+           (select categories from label_map)[segment.place] as name,
            segment.starts_ms,
            segment.ends_ms
       from segments
@@ -68,10 +69,9 @@ owned as materialized (
      where segment.starts_ms < edge_ms.noon_after
        and segment.ends_ms > edge_ms.evening_before
      union all
-    select 'coding',
+    select true,
            null,
-           null,
-           session.project,
+           session.name,
            (extract(epoch from segment.starts_at) * 1000)::bigint,
            (extract(epoch from segment.ends_at) * 1000)::bigint
       from (
@@ -84,10 +84,10 @@ owned as materialized (
 ),
 -- The parts of cells by application and project.
 part as (
-    select owned.lane,
-           cell.n,
+    select owned.is_coding,
+           cell.n::integer,
            owned.app,
-           coalesce((select categories from names)[owned.category], owned.project) as name,
+           owned.name,
            sum(piece.ends_ms - piece.starts_ms)::bigint as ms,
            min(piece.starts_ms) as starts_ms,
            max(piece.ends_ms) as ends_ms
@@ -109,25 +109,32 @@ part as (
      group by 1, 2, 3, 4
 ),
 cell as (
-    select lane,
+    select is_coding,
            n,
            name,
-           min(n) over (partition by lane, name, island) as first_cell
+           min(n) over (partition by is_coding, name, island) as first_cell
       from (
                select *,
-                      n - row_number() over (partition by lane, name order by n) as island
+                      n - row_number() over (partition by is_coding, name order by n) as island
                  from (
-                          select lane,
+                          select is_coding,
                                  n,
-                                 (array_agg(name order by ms desc, name collate "C"))[1] as name
-                            from (select lane, n, name, sum(ms) as ms from part group by 1, 2, 3) as named
+                                 (array_agg(name order by ms desc, name))[1] as name
+                            from (
+                                     select is_coding,
+                                            n,
+                                            name,
+                                            sum(ms) as ms
+                                       from part
+                                      group by 1, 2, 3
+                                 ) as named
                            group by 1, 2
                       ) as owned_cell
            ) as numbered
 ),
 -- Each part has a cell, but a full join is never a nested loop, however few rows the planner expects.
 stretch as (
-    select lane,
+    select is_coding,
            first_cell,
            min(name) as name,
            (array_agg(app order by own_ms desc, app) filter (where own_ms > 0))[1] as app,
@@ -137,17 +144,17 @@ stretch as (
            min(starts_ms) as starts_ms,
            max(ends_ms) as ends_ms
       from (
-               select lane,
+               select is_coding,
                       cell.first_cell,
                       min(cell.name) as name,
                       part.app,
-                      sum(part.ms) as ms,
-                      coalesce(sum(part.ms) filter (where part.name = cell.name), 0) as own_ms,
+                      sum(part.ms)::bigint as ms,
+                      coalesce(sum(part.ms) filter (where part.name = cell.name), 0)::bigint as own_ms,
                       min(part.starts_ms) as starts_ms,
                       max(part.ends_ms) as ends_ms
                  from part
-                 full join cell using (lane, n)
-                group by lane,
+                 full join cell using (is_coding, n)
+                group by is_coding,
                          cell.first_cell,
                          part.app
            ) as used
@@ -156,23 +163,26 @@ stretch as (
 app_row as (
     select svc.instant(to_timestamp(stretch.starts_ms / 1000.0)) as starts_at,
            svc.instant(to_timestamp(stretch.ends_ms / 1000.0)) as ends_at,
-           stretch.name as category,
+           (select categories from names)[stretch.name] as category,
            svc.productivity(coalesce(known.score, 0)) as productivity,
            stretch.total_ms,
            stretch.own_ms as category_ms,
            (select apps from names)[stretch.app] as app,
            stretch.app_count
       from stretch
-      left join score as known on known.category = stretch.name
-     where stretch.lane = 'apps'
+      left join score as known on known.category = (select categories from names)[stretch.name]
+     where not stretch.is_coding
 ),
 coding_row as (
     select svc.instant(to_timestamp(starts_ms / 1000.0)) as starts_at,
            svc.instant(to_timestamp(ends_ms / 1000.0)) as ends_at,
-           name as project,
+           (
+               select array_agg(distinct project collate "C" order by project collate "C")
+                 from coding_session
+           )[name] as project,
            total_ms
       from stretch
-     where lane = 'coding'
+     where is_coding
 ),
 active as (
     select coalesce(range_agg(int8range(starts_ms, ends_ms)), '{}') as ranges
