@@ -10,6 +10,7 @@ from resourceserver.dashboard.views import (
     review,
     sources,
     today,
+    together,
     trends,
     week,
     year,
@@ -24,5 +25,6 @@ VIEWS: Final[list[View]] = [
     year.VIEW,
     review.VIEW,
     body.VIEW,
+    together.VIEW,
     sources.VIEW,
 ]
