@@ -1,0 +1,62 @@
+"""The view Today: its strip of hours."""
+
+from datetime import UTC, date, datetime
+from typing import Any
+
+from resourceserver.dashboard.figures import Answer
+from resourceserver.dashboard.period import Day
+from resourceserver.dashboard.view import Scene
+from resourceserver.dashboard.views.today import strip
+
+TODAY = date(2025, 6, 16)
+
+
+class Calendar:
+    """A calendar on that day."""
+
+    today = TODAY
+    week_starts_on = 1
+
+
+def hour(number: int, ms: int) -> dict[str, Any]:
+    return {
+        "hour": number,
+        "starts_at": f"2025-06-16T{number:02}:00:00.000Z",
+        "ends_at": f"2025-06-16T{number + 1:02}:00:00.000Z",
+        "total_ms": ms,
+        "productive_ms": ms,
+        "neutral_ms": 0,
+        "distracted_ms": 0,
+    }
+
+
+def gap(start: str, end: str) -> dict[str, str]:
+    return {"starts_at": f"2025-06-16T{start}Z", "ends_at": f"2025-06-16T{end}Z"}
+
+
+def test_hours_without_a_report_are_hatched_and_those_to_come_are_empty() -> None:
+    scene = Scene(
+        tz="UTC",
+        today=TODAY,
+        now=datetime(2025, 6, 16, 11, 30, 0, 123_456, UTC),
+        week_starts_on=1,
+        scopes=frozenset(),
+        period=Day(None).period(Calendar()),
+        parts={},
+    )
+    hours = [hour(7, 0), hour(8, 0), hour(9, 1_800_000), hour(10, 0), hour(11, 0), hour(12, 0)]
+    unreported = [gap("07:00:00.000", "08:15:00.000"), gap("10:55:00.000", "11:30:00.123")]
+
+    chart = strip(
+        scene,
+        Answer("hours", "", {"data": hours}),
+        Answer("timeline", "", {"data": {"unreported": unreported}}),
+    )
+
+    # Seven o'clock was not reported, nor was eleven until now. A part of eight and of ten was.
+    assert [placed.bar.is_missing for placed in chart.placed] == [
+        *(True, False, False, False, True, False)
+    ]
+    heights = [sum(piece.length for piece in placed.pieces) for placed in chart.placed]
+    # The axis ends with half an hour, and its plot has 138 pixels.
+    assert heights == [0, 0, 138, 0, 0, 0]
