@@ -48,6 +48,8 @@ def test_streaks_breaks_switches_and_costs_by_hand(
     assert figures["costs#/totals/median_ms"] == f"{3 * MINUTE}"
     assert figures["switches#/pairs/0/count"] == "2"
     assert figures["switches#/totals/switch_count"] == "4"
+    # The switches themselves, of which there may be thousands, are not read.
+    assert visit.ask(Page(page).sources["switches"]).json()["data"] == []
     # The newest streak is the first of the list; the longest stand first on the page.
     assert "Most focus on" in page
     assert [place for place in figures if place.startswith("streaks#") and "duration" in place] == [
