@@ -123,4 +123,5 @@ def test_pairs_without_data_make_way_for_others(
 
     other = Visit(api, sealing, alice.token("read:activity", "read:content")).open("/together").text
     assert list(Page(other).sources) == ["pair2"]
+    assert re.findall(r'<option value="(\w+)" selected>', other) == ["meeting_ms", "focus_ms"]
     assert "<code>read:health</code>, <code>read:music</code>" in " ".join(other.split())

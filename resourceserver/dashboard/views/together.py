@@ -131,7 +131,7 @@ def show(scene: Scene, answers: Answers) -> dict[str, Any]:
     only = chosen(scene)
     pairs = [together(scene, answer) for answer in answers.values()]
     known = [pair for pair in pairs if only or pair.answer.at("/data/n")]
-    selected = (find(only[0]), find(only[1])) if only else (find(PAIRS[0][0]), find(PAIRS[0][1]))
+    selected = [find(name) for name in only or first_choice(scene)]
     return {
         "only": only,
         "pairs": known,
@@ -140,6 +140,16 @@ def show(scene: Scene, answers: Answers) -> dict[str, Any]:
         "domains": domains(scene, selected),
         "presets": presets(scene),
     }
+
+
+def first_choice(scene: Scene) -> tuple[str, str]:
+    """Return the pair that the form has before anything is chosen: one that the token may read, if any."""
+    allowed = (
+        pair
+        for pair in (*PAIRS, *OTHERS, ("tracked_ms", "coding_ms"))
+        if scene.scopes.issuperset(question(scene, *pair).scopes)
+    )
+    return next(allowed, PAIRS[0])
 
 
 def domains(
