@@ -115,6 +115,41 @@ class CountsBody(Body):
     totals: CountTotals
 
 
+class RepositoryCount(Body):
+    """The events of one repository."""
+
+    name: str
+    """Owner and name, such as ``me/svc``."""
+    provider: str
+    commits: Count
+    """Pushed commits."""
+    pull_requests: Count
+    """Events of pull requests."""
+    reviews: Count
+    """Events of reviews."""
+    count: Count
+    """Events of all types."""
+    additions: Count
+    """Lines that commits added."""
+    deletions: Count
+    """Lines that commits removed."""
+
+
+class RepositoryTotals(CountTotals):
+    """Sums over all repositories, also over those that are not listed."""
+
+    repository_count: Count
+    """Different repositories."""
+
+
+class RepositoriesBody(Body):
+    """The repositories with events in the range, those with most events first, at most 100."""
+
+    range: InstantRangeEcho
+    data: list[RepositoryCount]
+    totals: RepositoryTotals
+
+
 ENDPOINTS: Final = [
     Endpoint(
         name="codehost_activity",
@@ -133,5 +168,14 @@ ENDPOINTS: Final = [
         params=InstantRange,
         body=CountsBody,
         query=SQL["codehost_counts"],
+    ),
+    Endpoint(
+        name="codehost_repositories",
+        path="/api/v1/codehost/repositories",
+        scope="read:code",
+        summary="Counts and changed lines per repository, most events first.",
+        params=InstantRange,
+        body=RepositoriesBody,
+        query=SQL["codehost_repositories"],
     ),
 ]

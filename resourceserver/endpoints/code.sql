@@ -96,3 +96,61 @@ select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_
        (select row_to_json(total) from total) as totals
   from requested
 --include end_of_answer
+
+-- name: codehost_repositories
+-- The repositories with events in a range, those with most events first, at most 100; the totals are those of all.
+--include answer
+with event_in_range as (
+    select type,
+           provider,
+           repository,
+           additions,
+           deletions,
+           changed_files
+      from code.event
+     where user_id = %(user_id)s
+       and occurred_at >= %(from)s::timestamptz
+       and occurred_at < %(to)s::timestamptz
+),
+--include counts
+per_name as (
+    select repository as name,
+           provider,
+           coalesce(sum(count) filter (where type = 'commit'), 0)::bigint as commits,
+           coalesce(sum(count) filter (where type = 'pull_request'), 0)::bigint as pull_requests,
+           coalesce(sum(count) filter (where type = 'review'), 0)::bigint as reviews,
+           sum(count)::bigint as count,
+           coalesce(sum(additions) filter (where type = 'commit'), 0)::bigint as additions,
+           coalesce(sum(deletions) filter (where type = 'commit'), 0)::bigint as deletions
+      from per_repository
+     group by repository,
+              provider
+)
+select json_build_object(
+           'from', svc.instant(%(from)s::timestamptz),
+           'to', svc.instant(%(to)s::timestamptz)
+       ) as range,
+       (
+           select coalesce(
+                      json_agg(top order by count desc, name collate "C", provider collate "C"),
+                      '[]'
+                  )
+             from (
+                      select *
+                        from per_name
+                       order by count desc,
+                                name collate "C",
+                                provider collate "C"
+                       limit 100
+                  ) as top
+       ) as data,
+       (
+           select json_build_object(
+                      'count', total.count,
+                      'additions', total.additions,
+                      'deletions', total.deletions,
+                      'repository_count', (select count(*) from per_name)
+                  )
+             from total
+       ) as totals
+--include end_of_answer

@@ -8,6 +8,7 @@ from pydantic import Field
 from resourceserver import timeline
 from resourceserver.api.bodies import (
     Body,
+    Count,
     Device,
     InstantRangeEcho,
     Listing,
@@ -21,7 +22,12 @@ from shared import queries
 
 _HERE: Final = Path(__file__).parent
 _TIMELINE: Final = Path(timeline.__file__).parent
-SQL: Final = queries.load(_TIMELINE / "timeline.sql", _HERE / "rows.sql", _HERE / "location.sql")
+SQL: Final = queries.load(
+    _TIMELINE / "timeline.sql",
+    _TIMELINE / "metrics.sql",
+    _HERE / "rows.sql",
+    _HERE / "location.sql",
+)
 
 Latitude = Annotated[float, Field(ge=-90, le=90)]
 Longitude = Annotated[float, Field(ge=-180, le=180)]
@@ -124,6 +130,42 @@ class LocationEventsBody(Listing):
     data: list[LocationEvent]
 
 
+class StayedPlace(Body):
+    """A place, with the number and the time of its stays."""
+
+    place: Place
+    """The place."""
+    stayed_ms: Milliseconds
+    """Within the range; where visits overlap, their time is counted once. Check-ins have none."""
+    visit_count: Count
+    """Visits that overlap the range."""
+    check_in_count: Count
+    """Check-ins in the range."""
+    last_at: Timestamp
+    """The start of the last stay."""
+
+
+class PlacesTotals(Body):
+    """Sums over all places, also over those that are not listed."""
+
+    place_count: Count
+    """Different places."""
+    stayed_ms: Milliseconds
+    """The sum of the time in each place."""
+    visit_count: Count
+    """Visits to all places."""
+    check_in_count: Count
+    """Check-ins at all places."""
+
+
+class PlacesBody(Body):
+    """Places of check-ins and visits, most time first, at most 500. Declined visits do not count."""
+
+    range: InstantRangeEcho
+    data: list[StayedPlace]
+    totals: PlacesTotals
+
+
 ENDPOINTS: Final = [
     Endpoint(
         name="locations",
@@ -142,5 +184,14 @@ ENDPOINTS: Final = [
         params=LocationEventPage,
         body=LocationEventsBody,
         query=SQL["location_events"],
+    ),
+    Endpoint(
+        name="places",
+        path="/api/v1/locations/places",
+        scope="read:location",
+        summary="Places of check-ins and visits, and the time in each.",
+        params=InstantRange,
+        body=PlacesBody,
+        query=SQL["places"],
     ),
 ]

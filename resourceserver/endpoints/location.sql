@@ -92,3 +92,99 @@ select json_build_object(
        page.*
   from page
 --include end_of_answer
+
+-- name: places
+-- The places of check-ins and visits in a range, those with most time first, at most 500; the totals are those of all.
+-- Declined visits do not count. Where visits to a place overlap, their time counts once.
+--include answer
+with requested as (
+    select %(from)s::timestamptz as starts_at,
+           %(to)s::timestamptz as ends_at
+),
+--include stays
+visit as (
+    select stay.place_id,
+           event.type,
+           stay.started_at,
+           tstzrange(
+               greatest(stay.started_at, requested.starts_at),
+               greatest(least(stay.ended_at, requested.ends_at), stay.started_at, requested.starts_at)
+           ) as time
+      from requested
+      join stay
+        on stay.started_at < requested.ends_at
+       and (stay.ended_at > requested.starts_at or stay.started_at >= requested.starts_at)
+      join location.event as event
+        on event.user_id = %(user_id)s
+       and event.event_id = stay.event_id
+     where requested.starts_at < requested.ends_at
+),
+been as (
+    select place_id,
+           count(*) filter (where type = 'visit') as visit_count,
+           count(*) filter (where type = 'check_in') as check_in_count,
+           max(started_at) as last_at,
+           range_agg(time) as times
+      from visit
+     group by place_id
+),
+ranked as (
+    select been.place_id,
+           been.visit_count,
+           been.check_in_count,
+           been.last_at,
+           stayed.stayed_ms,
+           row_number() over (
+               order by stayed.stayed_ms desc,
+                        been.last_at desc,
+                        been.place_id
+           ) as rank
+      from been
+     cross join lateral (
+               select coalesce(sum(svc.duration_ms(upper(part) - lower(part))), 0)::bigint as stayed_ms
+                 from unnest(been.times) as part
+           ) as stayed
+)
+select json_build_object(
+           'from', svc.instant(%(from)s::timestamptz),
+           'to', svc.instant(%(to)s::timestamptz)
+       ) as range,
+       (
+           select coalesce(
+                      json_agg(
+                          json_build_object(
+                              'place', json_build_object(
+                                  'id', place.place_id,
+                                  'name', place.name,
+                                  'category', place.category,
+                                  'latitude', place.latitude,
+                                  'longitude', place.longitude,
+                                  'address', place.address,
+                                  'city', place.city,
+                                  'country_code', place.country_code
+                              ),
+                              'stayed_ms', ranked.stayed_ms,
+                              'visit_count', ranked.visit_count,
+                              'check_in_count', ranked.check_in_count,
+                              'last_at', svc.instant(ranked.last_at)
+                          )
+                          order by ranked.rank
+                      ),
+                      '[]'
+                  )
+             from ranked
+             join location.place as place
+               on place.user_id = %(user_id)s
+              and place.place_id = ranked.place_id
+            where ranked.rank <= 500
+       ) as data,
+       (
+           select json_build_object(
+                      'place_count', count(*),
+                      'stayed_ms', coalesce(sum(stayed_ms), 0)::bigint,
+                      'visit_count', coalesce(sum(visit_count), 0)::bigint,
+                      'check_in_count', coalesce(sum(check_in_count), 0)::bigint
+                  )
+             from ranked
+       ) as totals
+--include end_of_answer

@@ -1,7 +1,7 @@
 """Music: plays of tracks, and listening by day."""
 
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
@@ -13,6 +13,7 @@ from resourceserver.api.bodies import (
     InstantRangeEcho,
     Listing,
     Milliseconds,
+    Percent,
     Timestamp,
 )
 from resourceserver.api.endpoint import Endpoint
@@ -118,6 +119,47 @@ class MusicDailyBody(Body):
     totals: ListeningTotals
 
 
+By = Literal["artist", "album", "track"]
+
+
+class TopParams(InstantRange):
+    """The range of plays, and by what they are added up."""
+
+    by: By = Field(default="artist", description="By what plays are added up.")
+
+
+class TopRow(Body):
+    """One artist, album or track."""
+
+    name: str
+    artist: str | None
+    """The artist of the album or track; null for artists."""
+    listened_ms: Milliseconds
+    """The played time of each play, or the length of the track where that is unknown."""
+    play_count: Count
+    percent: Percent | None
+    """Share of the listening time of all rows; null where there is none."""
+
+
+class TopTotals(Body):
+    """Sums over all artists, albums or tracks, also over those that are not listed."""
+
+    listened_ms: Milliseconds
+    play_count: Count
+    count: Count
+    """Different artists, albums or tracks."""
+
+
+class MusicTopBody(Body):
+    """Artists, albums or tracks, those with most listening time first, at most 100."""
+
+    range: InstantRangeEcho
+    by: By
+    """By what plays are added up."""
+    data: list[TopRow]
+    totals: TopTotals
+
+
 ENDPOINTS: Final = [
     Endpoint(
         name="music_history",
@@ -136,5 +178,14 @@ ENDPOINTS: Final = [
         params=InstantRangeInZone,
         body=MusicDailyBody,
         query=SQL["music_daily"],
+    ),
+    Endpoint(
+        name="music_top",
+        path="/api/v1/music/top",
+        scope="read:music",
+        summary="Artists, albums or tracks with most listening time.",
+        params=TopParams,
+        body=MusicTopBody,
+        query=SQL["music_top"],
     ),
 ]

@@ -115,3 +115,68 @@ select json_build_object(
        (select coalesce(json_agg(row order by date), '[]') from row) as data,
        (select row_to_json(total) from total) as totals
 --include end_of_answer
+
+-- name: music_top
+-- The artists, albums or tracks with most listening time in a range, at most 100; the totals are those of all. Plays
+-- without an album are left out of albums.
+--include answer
+with play as (
+    select case %(by)s::text
+               when 'artist' then artist
+               when 'album' then album
+               else track
+           end as name,
+           case when %(by)s::text <> 'artist' then artist end as artist,
+           coalesce(played_ms, duration_ms, 0) as listened_ms
+      from music.listen
+     where user_id = %(user_id)s
+       and listened_at >= %(from)s::timestamptz
+       and listened_at < %(to)s::timestamptz
+),
+ranked as (
+    select name,
+           artist,
+           sum(listened_ms)::bigint as listened_ms,
+           count(*) as play_count,
+           row_number() over (
+               order by sum(listened_ms) desc,
+                        count(*) desc,
+                        name collate "C",
+                        artist collate "C"
+           ) as rank
+      from play
+     where name is not null
+     group by name,
+              artist
+),
+total as (
+    select coalesce(sum(listened_ms), 0)::bigint as listened_ms,
+           coalesce(sum(play_count), 0)::bigint as play_count,
+           count(*) as count
+      from ranked
+)
+select json_build_object(
+           'from', svc.instant(%(from)s::timestamptz),
+           'to', svc.instant(%(to)s::timestamptz)
+       ) as range,
+       %(by)s::text as by,
+       (
+           select coalesce(
+                      json_agg(
+                          json_build_object(
+                              'name', ranked.name,
+                              'artist', ranked.artist,
+                              'listened_ms', ranked.listened_ms,
+                              'play_count', ranked.play_count,
+                              'percent', svc.percent(ranked.listened_ms, total.listened_ms)
+                          )
+                          order by ranked.rank
+                      ),
+                      '[]'
+                  )
+             from ranked
+            cross join total
+            where ranked.rank <= 100
+       ) as data,
+       (select row_to_json(total) from total) as totals
+--include end_of_answer

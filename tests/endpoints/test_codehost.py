@@ -1,4 +1,4 @@
-"""GET /api/v1/codehost/activity and /api/v1/codehost/activity/counts."""
+"""GET /api/v1/codehost/activity, its counts, and /api/v1/codehost/repositories."""
 
 from typing import Any
 
@@ -191,3 +191,47 @@ def test_an_empty_account_has_all_three_types(api: TestClient, alice: Person) ->
         ("review", 0),
     ]
     assert body["totals"] == {"count": 0, "additions": 0, "deletions": 0}
+
+
+def test_repositories_by_hand(api: TestClient, owner: Rows, alice: Person) -> None:
+    happen(owner, alice, "2025-06-16T09:00Z", lines=(41, 7, 3))
+    happen(owner, alice, "2025-06-16T10:00Z", "pull_request", "opened", lines=(41, 7, 3))
+    happen(owner, alice, "2025-06-16T11:00Z", "review", "approved", repository="me/other")
+    # The same name at another provider is another repository; this one is not in the range.
+    happen(owner, alice, "2025-06-17T00:00Z", provider="gitlab")
+
+    body = ask(
+        api,
+        alice,
+        "/api/v1/codehost/repositories",
+        **{"from": "2025-06-16T00:00Z", "to": "2025-06-17T00:00Z"},
+    )
+
+    assert body["data"] == [
+        {
+            "name": "me/svc",
+            "provider": "github",
+            "commits": 1,
+            "pull_requests": 1,
+            "reviews": 0,
+            "count": 2,
+            "additions": 41,
+            "deletions": 7,
+        },
+        {
+            "name": "me/other",
+            "provider": "github",
+            "commits": 0,
+            "pull_requests": 0,
+            "reviews": 1,
+            "count": 1,
+            "additions": 0,
+            "deletions": 0,
+        },
+    ]
+    assert body["totals"] == {
+        "count": 3,
+        "additions": 41,
+        "deletions": 7,
+        "repository_count": 2,
+    }

@@ -1,4 +1,4 @@
-"""GET /api/v1/locations and /api/v1/locations/events."""
+"""GET /api/v1/locations, /api/v1/locations/events and /api/v1/locations/places."""
 
 from typing import Any
 
@@ -234,3 +234,45 @@ def test_long_visits_have_their_place_in_the_pages(
         )
 
     assert [row["id"] for page in pages for row in page["data"]] == expected
+
+
+def test_places_by_hand(api: TestClient, owner: Rows, alice: Person) -> None:
+    # Two visits to one place that overlap for half an hour; the first one began before the range.
+    _, cafe = be(owner, alice, "2025-06-15T23:00Z", "2025-06-16T01:00Z")
+    second, elsewhere = be(owner, alice, "2025-06-16T00:30Z", "2025-06-16T02:00Z")
+    owner.execute("update location.event set place_id = %s where event_id = %s", [cafe, second])
+    owner.execute("delete from location.place where place_id = %s", [elsewhere])
+    _, bar = be(owner, alice, "2025-06-16T20:00Z", kind="check_in")
+    be(owner, alice, "2025-06-16T21:00Z", "2025-06-16T22:00Z", status="declined")
+
+    body = ask(api, alice, "/api/v1/locations/places", "2025-06-16T00:00Z", "2025-06-17T00:00Z")
+
+    assert [
+        (row["place"]["id"], row["stayed_ms"], row["visit_count"], row["check_in_count"])
+        for row in body["data"]
+    ] == [(cafe, 7_200_000, 2, 0), (bar, 0, 0, 1)]
+    assert body["data"][0]["last_at"] == "2025-06-16T00:30:00.000Z"
+    assert body["data"][0]["place"] == {
+        "id": cafe,
+        "name": "Café X",
+        "category": "Café",
+        "latitude": 52.371,
+        "longitude": 4.891,
+        "address": None,
+        "city": "Amsterdam",
+        "country_code": "NL",
+    }
+    assert body["totals"] == {
+        "place_count": 2,
+        "stayed_ms": 7_200_000,
+        "visit_count": 2,
+        "check_in_count": 1,
+    }
+
+
+def test_a_range_of_no_length_has_no_places(api: TestClient, owner: Rows, alice: Person) -> None:
+    be(owner, alice, "2025-06-15T23:00Z", "2025-06-16T01:00Z")
+
+    body = ask(api, alice, "/api/v1/locations/places", "2025-06-16T00:00Z", "2025-06-16T00:00Z")
+
+    assert (body["data"], body["totals"]["place_count"]) == ([], 0)

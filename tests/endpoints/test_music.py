@@ -1,4 +1,4 @@
-"""GET /api/v1/music/history and /api/v1/music/daily."""
+"""GET /api/v1/music/history, /api/v1/music/daily and /api/v1/music/top."""
 
 from typing import Any
 
@@ -186,3 +186,33 @@ def test_a_range_of_no_length_has_no_days(api: TestClient, owner: Rows, alice: P
         "days": 0,
         "active_days": 0,
     }
+
+
+def test_the_most_played_by_hand(api: TestClient, owner: Rows, alice: Person) -> None:
+    listen(owner, alice, "2025-06-16T10:00Z", "One", "A", "First", played_ms=100_000)
+    listen(owner, alice, "2025-06-16T11:00Z", "One", "B", played_ms=60_000)
+    # Not played to a known length: the length of the track counts.
+    listen(owner, alice, "2025-06-16T12:00Z", "Two", "B", duration_ms=40_000)
+    listen(owner, alice, "2025-06-17T00:00Z", "Two", "B", duration_ms=40_000)
+    top = "/api/v1/music/top"
+    day = "2025-06-16T00:00Z", "2025-06-17T00:00Z"
+
+    artists = ask(api, alice, top, *day)
+    tracks = ask(api, alice, top, *day, by="track")
+    albums = ask(api, alice, top, *day, by="album")
+
+    # Both have listened for as long; the one with more plays is first.
+    assert artists["data"] == [
+        {"name": "B", "artist": None, "listened_ms": 100_000, "play_count": 2, "percent": 50},
+        {"name": "A", "artist": None, "listened_ms": 100_000, "play_count": 1, "percent": 50},
+    ]
+    assert artists["totals"] == {"listened_ms": 200_000, "play_count": 3, "count": 2}
+    assert [(row["name"], row["artist"], row["percent"]) for row in tracks["data"]] == [
+        ("One", "A", 50),
+        ("One", "B", 30),
+        ("Two", "B", 20),
+    ]
+    assert [(row["name"], row["artist"], row["percent"]) for row in albums["data"]] == [
+        ("First", "A", 100)
+    ]
+    assert albums["totals"] == {"listened_ms": 100_000, "play_count": 1, "count": 1}
