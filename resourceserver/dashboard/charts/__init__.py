@@ -11,6 +11,7 @@ page while letters, and the height that is kept for it, stay the same at every w
 from resourceserver.dashboard.charts.bars import Bar, bars, top
 from resourceserver.dashboard.charts.grid import Cell, week, year
 from resourceserver.dashboard.charts.line import Change, Point, Range, band, line
+from resourceserver.dashboard.charts.map import Spot, places
 from resourceserver.dashboard.charts.ribbon import MISSING, Night, Row, Stretch, nights, ribbon
 from resourceserver.dashboard.charts.scale import COUNT, DURATION, NUMBER, PERCENT, Unit
 from resourceserver.dashboard.charts.scatter import Dot, scatter
@@ -31,6 +32,7 @@ __all__ = [
     "Point",
     "Range",
     "Row",
+    "Spot",
     "Stretch",
     "Table",
     "Unit",
@@ -38,6 +40,7 @@ __all__ = [
     "bars",
     "line",
     "nights",
+    "places",
     "ribbon",
     "scatter",
     "top",
