@@ -40,7 +40,7 @@ COMPARED: Final = (
     *("meeting_ms", "asleep_ms", "health:steps"),
 )
 """The metrics of a day, in the order of the answer."""
-APART: Final = ("measured_focus", "measured_health")
+APART: Final = ("measured_health",)
 """Statements that read all time between the first slot and the last, so that each day gets one of its own."""
 MOST_ROWS: Final = 20
 """The most applications, and the most categories, before the row for all others."""

@@ -26,7 +26,8 @@ reaching as (
 
 -- fragment: timeline_days
 -- `timeline_day`: the days in UTC that must be read, in order, with the columns of activity.app_timeline: those of
--- the range of `requested`, and on each side the days that a switch or streak can span, up to the first other day.
+-- the ranges of `requested`, and, unless a pause of more than five minutes lies between, the days before and after
+-- these, up to the first that no switch or streak can span. `reach`: the first and the last of each stretch of these days; stretches neither overlap nor adjoin.
 -- `marked_session`: the sessions of marked days among them, once for each of their days, numbered so that of
 -- two with the same start the owner comes last. Each is a label of its own, with the negative number as its id.
 --
@@ -39,16 +40,25 @@ reaching as (
 -- gives: timeline_day (count, date, date_ms, ends, first_session, is_continued, labels, last_end, last_session,
 --     starts, switch_at, switch_before, switch_from, switch_to)
 edge as (
-    select side.step,
-           side.date
+    select requested.starts_at as range_at,
+           side.step,
+           side.date,
+           -- Where the range begins or ends on this day, in milliseconds; null on the days beyond.
+           (extract(epoch from side.at - side.date::timestamp at time zone 'UTC') * 1000)::integer as at_ms
       from requested
      cross join lateral (
-               values (-1, (requested.starts_at at time zone 'UTC')::date - 1),
-                      (1, ((requested.ends_at - interval '1 millisecond') at time zone 'UTC')::date + 1)
-           ) as side (step, date)
+               values (-1, (requested.starts_at at time zone 'UTC')::date, requested.starts_at),
+                      (
+                          1,
+                          ((requested.ends_at - interval '1 millisecond') at time zone 'UTC')::date,
+                          requested.ends_at
+                      )
+           ) as side (step, date, at)
      union all
-    select edge.step,
-           edge.date + edge.step
+    select edge.range_at,
+           edge.step,
+           edge.date + edge.step,
+           null
       from edge
      where case
                when exists (
@@ -57,47 +67,73 @@ edge as (
                     where user_id = %(user_id)s
                       and date = edge.date
                )
-                   then (
-                       select coalesce(
-                                  range_agg(
-                                      tstzrange(started_at, ended_at + interval '5 minutes', '[]')
-                                  ) @> tstzrange(
-                                      edge.date::timestamp at time zone 'UTC' + interval '5 minutes',
-                                      (edge.date + 1)::timestamp at time zone 'UTC'
-                                  ),
-                                  false
+                   then edge.at_ms is not null
+                        or (
+                            select coalesce(
+                                       range_agg(
+                                           tstzrange(started_at, ended_at + interval '5 minutes', '[]')
+                                       ) @> tstzrange(
+                                           edge.date::timestamp at time zone 'UTC' + interval '5 minutes',
+                                           (edge.date + 1)::timestamp at time zone 'UTC'
+                                       ),
+                                       false
+                                   )
+                              from activity.app_session
+                             where user_id = %(user_id)s
+                               and started_at > edge.date::timestamp at time zone 'UTC' - interval '24 hours'
+                               and started_at < (edge.date + 1)::timestamp at time zone 'UTC'
+                               and ended_at > edge.date::timestamp at time zone 'UTC'
+                               and ended_at > started_at
+                               and not idle
+                        )
+               else exists (
+                   select
+                     from activity.app_timeline
+                    where user_id = %(user_id)s
+                      and date = edge.date
+                      and case
+                              when edge.at_ms is null
+                                  then is_unbroken
+                                       and (switch_at = '{}' or not (select is_over_by_switches from reaching))
+                              -- A pause between the range and the next day separates the two.
+                              else not exists (
+                                  select
+                                    from unnest(array_prepend(0, ends), array_append(starts, 86400000))
+                                             as pause (starts_ms, ends_ms)
+                                   where pause.ends_ms - pause.starts_ms > 300000
+                                     and case edge.step
+                                             when -1 then pause.starts_ms <= edge.at_ms
+                                             else pause.ends_ms >= edge.at_ms
+                                         end
                               )
-                         from activity.app_session
-                        where user_id = %(user_id)s
-                          and started_at > edge.date::timestamp at time zone 'UTC' - interval '24 hours'
-                          and started_at < (edge.date + 1)::timestamp at time zone 'UTC'
-                          and ended_at > edge.date::timestamp at time zone 'UTC'
-                          and ended_at > started_at
-                          and not idle
-                   )
-               else coalesce(
-                   (
-                       select is_unbroken
-                              and (switch_at = '{}' or not (select is_over_by_switches from reaching))
-                         from activity.app_timeline
-                        where user_id = %(user_id)s
-                          and date = edge.date
-                   ),
-                   false
+                          end
                )
            end
 ),
 reach as (
-    select min(date) as first,
-           max(date) as last
-      from edge
+    select lower(days) as first,
+           upper(days) - 1 as last
+      from (
+               select unnest(range_agg(daterange(first, last, '[]'))) as days
+                 from (
+                          select min(date) as first,
+                                 max(date) as last
+                            from edge
+                           group by range_at
+                      ) as of_range
+           ) as stretch
 ),
 marked_day as materialized (
-    select date
-      from activity.rollup_due
-     where user_id = %(user_id)s
-       and date >= (select first from reach)
-       and date <= (select last from reach)
+    select due.date
+      from reach
+     cross join lateral (
+               select date
+                 from activity.rollup_due
+                where user_id = %(user_id)s
+                  and date >= reach.first
+                  and date <= reach.last
+               offset 0
+           ) as due
 ),
 marked_session as materialized (
     select row_number() over (
@@ -188,21 +224,26 @@ timeline_day as materialized (
                    then 86400000 + (lead(ends) over days)[1]
            end as last_end
       from (
-               select date,
-                      labels,
-                      starts,
-                      ends,
-                      first_session,
-                      last_session,
-                      switch_at,
-                      switch_from,
-                      switch_to,
-                      switch_before
-                 from activity.app_timeline
-                where user_id = %(user_id)s
-                  and date >= (select first from reach)
-                  and date <= (select last from reach)
-                  and date not in (select date from marked_day)
+               select stored.*
+                 from reach
+                cross join lateral (
+                          select date,
+                                 labels,
+                                 starts,
+                                 ends,
+                                 first_session,
+                                 last_session,
+                                 switch_at,
+                                 switch_from,
+                                 switch_to,
+                                 switch_before
+                            from activity.app_timeline
+                           where user_id = %(user_id)s
+                             and date >= reach.first
+                             and date <= reach.last
+                          offset 0
+                      ) as stored
+                where stored.date not in (select date from marked_day)
                 union all
                select date,
                       array_agg(-n::bigint order by starts_ms),
@@ -237,12 +278,17 @@ rule_inputs as (
      where label.user_id = %(user_id)s
        and label.label_id = any (
                array(
-                   select distinct label_id
-                     from activity.app_time
-                    where user_id = %(user_id)s
-                      and grain = 3
-                      and starts_at >= (select first::timestamp at time zone 'UTC' from reach)
-                      and starts_at < (select (last + 1)::timestamp at time zone 'UTC' from reach)
+                   select distinct part.label_id
+                     from reach
+                    cross join lateral (
+                              select label_id
+                                from activity.app_time
+                               where user_id = %(user_id)s
+                                 and grain = 3
+                                 and starts_at >= reach.first::timestamp at time zone 'UTC'
+                                 and starts_at < (reach.last + 1)::timestamp at time zone 'UTC'
+                              offset 0
+                          ) as part
                )
            )
      union all
@@ -361,17 +407,39 @@ walked_switch as (
      cross join lateral svc.switches(walk.start_clocks, walk.end_clocks, walk.apps) as result
 ),
 
+-- fragment: requested_stretches
+-- `requested`: the stretches of slots, so that the days between two stretches are not read. Slots that are less than two
+-- days apart are one stretch, since no day might be left out there. Slots are numbered in order of time without
+-- overlaps.
+-- needs: slot (ends_at, position, starts_at)
+-- gives: requested (ends_at, starts_at)
+requested as (
+    select min(starts_at) as starts_at,
+           max(ends_at) as ends_at
+      from (
+               select starts_at,
+                      ends_at,
+                      count(*) filter (where is_apart) over (order by position) as stretch
+                 from (
+                          select position,
+                                 starts_at,
+                                 ends_at,
+                                 lag(ends_at) over (order by position) < starts_at - interval '48 hours'
+                                     as is_apart
+                            from slot
+                      ) as followed
+           ) as numbered
+     group by stretch
+),
+
 -- fragment: switched
 -- `switched`: the number of switches in each slot. Needs `slot` (position, starts_at, ends_at), numbered from
 -- 1 in order of time without overlaps. Certain switches are counted without reading their segments.
 -- needs: slot (date, ends_at, position, starts_at)
 -- gives: switched (app_switches, position)
 switched as (
-    with recursive requested as (
-        select coalesce(min(starts_at), '-infinity') as starts_at,
-               coalesce(max(ends_at), '-infinity') as ends_at
-          from slot
-    ),
+    with recursive
+--include requested_stretches
 --include reach_of_switches
 --include timeline_days
 --include walked_segments
@@ -567,11 +635,8 @@ streak as (
 -- gives: streak (ended_ms, started_ms)
 -- gives: focused (focus_ms, position)
 streak as (
-    with recursive requested as (
-        select coalesce(min(starts_at), '-infinity') as starts_at,
-               coalesce(max(ends_at), '-infinity') as ends_at
-          from slot
-    ),
+    with recursive
+--include requested_stretches
 --include reach_of_streaks
 --include timeline_days
 --include rule_inputs_in_days
@@ -591,8 +656,12 @@ streak as (
     select started_ms,
            ended_ms
       from walked_streak
-     where started_ms < (select (extract(epoch from ends_at) * 1000)::bigint from requested)
-       and ended_ms > (select (extract(epoch from starts_at) * 1000)::bigint from requested)
+     where exists (
+               select
+                 from requested
+                where started_ms < (extract(epoch from requested.ends_at) * 1000)::bigint
+                  and ended_ms > (extract(epoch from requested.starts_at) * 1000)::bigint
+           )
 ),
 focused as (
     with

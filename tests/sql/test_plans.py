@@ -452,8 +452,7 @@ def test_long_ranges_are_read_from_rollups_and_from_sessions_at_their_edges_and_
         "app_usage": {"app_time": days},
         "categories": {"app_time": days},
         "coding": {"coding_time": coding_days},
-        # Switches and streaks may cross whole days, so two more are read on either side.
-        "daily": {"app_time": days, "coding_time": coding_days, "app_timeline": 24},
+        "daily": {"app_time": days, "coding_time": coding_days},
         "daily_categories": {"app_time": days},
         "sessions_daily": {"app_time": days, "coding_time": coding_days},
         "sessions_by_app": {"app_time": days, "app_session": listed},
@@ -466,10 +465,21 @@ def test_long_ranges_are_read_from_rollups_and_from_sessions_at_their_edges_and_
             "app_session": 1,
             "coding_session": 1,
         },
-        "context_switches": {"app_time": days + wider_days, "app_timeline": 24},
-        # The next session of a person comes from sessions. The switches within streaks are read after them.
-        "focus_streaks": {"app_time": wider_days, "app_timeline": 48, "app_session": 1},
+        "context_switches": {"app_time": days},
+        # The next session of a person comes from sessions.
+        "focus_streaks": {"app_session": 1},
     }
+    # The first and the last of the twenty days are searched for pauses. Without one, switches and streaks may
+    # cross midnight, and then the day beyond is read too. The switches within streaks are read after these.
+    timelines = {
+        name: counts.pop("app_timeline") for name, counts in made.items() if counts["app_timeline"]
+    }
+    assert timelines.keys() == {"daily", "context_switches", "focus_streaks"}
+    assert 22 <= timelines["daily"] == timelines["context_switches"] <= 24
+    assert 44 <= timelines["focus_streaks"] <= 48
+    labels = made["focus_streaks"].pop("app_time")
+    assert days <= labels <= wider_days
+    made["context_switches"]["app_time"] -= labels
     # A day without coding, such as a Sunday, has no rows of coding.
     assert made == {name: Counter(counts) for name, counts in expected.items()}
     assert edges["app_session"] == at_edges > 0
