@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, get_args
 
 from pydantic import Field
 
@@ -23,6 +23,8 @@ STATEMENTS: Final = {
 }
 """The statements after the query."""
 
+STORED: Final = frozenset(get_args(ActivityMetric)) - {"session_count", "longest_focus_ms"}
+"""The metrics whose stored values of days add up to that of a longer period."""
 RECENT: Final = 8
 """The recent periods of every goal: the current one, and seven finished ones."""
 
@@ -107,6 +109,8 @@ class GoalsBody(Body):
 
 # Values are read for the recent periods always, and for older ones only if a streak of met periods may
 # continue there. Each statement covers the periods of one kind, so it reads no further back than these need.
+# Goals that count everything take the values of finished periods from the stored summaries, where these are
+# up to date.
 
 
 def _recent(_: Mapping[str, Any], answers: Answers) -> dict[str, Step]:
@@ -129,7 +133,7 @@ def _more(_: Mapping[str, Any], answers: Answers) -> dict[str, Step]:
 
 def _has_failed(goal: Mapping[str, Any], answers: Answers) -> bool:
     """Tell whether one of the recent finished periods has failed a goal."""
-    slots = _reached(answers, "recent")[goal["id"]]
+    slots = _reached(goal, answers, "recent")
     return any(_status(goal, age, slots[age]) in _FAILED for age in range(1, len(slots)))
 
 
@@ -154,32 +158,58 @@ def _slots(
 
 
 def _steps(answers: Answers, goals: Iterable[Mapping[str, Any]], when: str) -> dict[str, Step]:
-    """Return the statements that compute the values of goals, by statement and kind of period."""
-    answered: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    """Return the statements that compute the values of goals in periods whose values are not stored."""
+    computed: dict[str, list[Mapping[str, Any]]] = {}
     for goal in goals:
-        statement = metrics.METRICS[goal["metric"]].statement
-        answered.setdefault((statement, goal["period"]), []).append(goal)
-    return {
-        f"{when}_reached {statement} {kind}": (
-            STATEMENTS[statement],
-            metrics.values(
-                sorted({goal["metric"] for goal in each}),
-                answers[f"{when} {kind}"]["slots"],
-                goals=[goal["id"] for goal in each],
-            ),
-        )
-        for (statement, kind), each in answered.items()
-    }
+        computed.setdefault(_step(goal, when), []).append(goal)
+    steps: dict[str, Step] = {}
+    for name, each in computed.items():
+        answer = answers[f"{when} {each[0]['period']}"]
+        places = [n for n, stored in enumerate(_stored(each[0], answer, when)) if stored is None]
+        if places:
+            steps[name] = (
+                STATEMENTS[metrics.METRICS[each[0]["metric"]].statement],
+                metrics.values(
+                    sorted({goal["metric"] for goal in each}),
+                    {key: [values[n] for n in places] for key, values in answer["slots"].items()},
+                    goals=[goal["id"] for goal in each],
+                ),
+            )
+    return steps
 
 
-def _reached(answers: Answers, when: str) -> dict[str, list[dict[str, Any]]]:
-    """Return the values of goals in each period, the newest first, by the goals' ids."""
-    return {
-        goal_id: slots[::-1]
-        for name, answer in answers.items()
-        if name.startswith(f"{when}_reached ")
-        for goal_id, slots in answer["goals"].items()
-    }
+def _step(goal: Mapping[str, Any], when: str) -> str:
+    """Return the name of the step that computes values of a goal; goals of one step need the same periods."""
+    statement = metrics.METRICS[goal["metric"]].statement
+    return f"{when}_reached {statement} {goal['period']}{' stored' if _is_stored(goal) else ''}"
+
+
+def _is_stored(goal: Mapping[str, Any]) -> bool:
+    """Tell whether stored summaries may have the values of a goal: sums over days without a filter."""
+    return goal["metric"] in STORED and not any(goal["filter"].values())
+
+
+def _stored(goal: Mapping[str, Any], answer: Mapping[str, Any], when: str) -> list[int | None]:
+    """Return the stored values of a goal in order of time; None where the value is computed.
+
+    The value of the current period always is.
+    """
+    sums = answer["stored"]
+    if not _is_stored(goal):
+        return [None] * len(sums)
+    values = [None if each is None else each[goal["metric"]] for each in sums]
+    return [*values[:-1], None] if when == "recent" else values
+
+
+def _reached(goal: Mapping[str, Any], answers: Answers, when: str) -> list[dict[str, Any]]:
+    """Return the values of a goal in each period that was read, the newest first."""
+    answer = answers.get(f"{when} {goal['period']}")
+    if answer is None:
+        return []
+    step = answers.get(_step(goal, when))
+    computed = iter(step["goals"][goal["id"]] if step is not None else [])
+    values = _stored(goal, answer, when)
+    return [next(computed) if value is None else {"value": value} for value in values][::-1]
 
 
 _FAILED: Final = ("missed", "exceeded")
@@ -201,9 +231,13 @@ def _status(goal: Mapping[str, Any], age: int, slot: Mapping[str, Any]) -> Statu
 
 def _finish(answers: Answers) -> dict[str, Any]:
     query = answers["query"]
-    recent, older = _reached(answers, "recent"), _reached(answers, "older")
     data = [
-        _goal(goal, query, [*recent[goal["id"]], *older.get(goal["id"], [])])
+        _goal(
+            goal,
+            query,
+            _reached(goal, answers, "recent")
+            + ([] if _has_failed(goal, answers) else _reached(goal, answers, "older")),
+        )
         for goal in query["data"]
     ]
     return {"data": data, "count": len(data)}

@@ -117,18 +117,96 @@ select (select tz from person) as tz,
 --include end_of_answer
 
 -- name: slots_of_periods
--- Consecutive periods as slots. Computing the instants of a year of days is slow, so this runs only for periods that
--- are needed.
+-- Consecutive periods as slots, and what the stored summaries say of each: the sums of its days, or null if one of its
+-- days may have activity that is not in a summary. Computing the instants of a year of days is slow, so this runs only
+-- for periods that are needed.
 --include answer
 with slot as (
     select named.n as position,
            named.first_day as date,
+           lead(named.first_day, 1, %(last_day)s::date + 1) over (order by named.n) - 1 as last_day,
            edge.at as starts_at,
            lead(edge.at, 1, svc.day_start(%(last_day)s::date + 1, %(tz)s)) over (order by named.n)
                as ends_at
       from unnest(%(first_days)s::date[]) with ordinality as named (first_day, n)
      cross join lateral svc.day_start(named.first_day, %(tz)s) as edge (at)
+),
+edge as (
+    select min(date) as first_day,
+           max(last_day) as last_day
+      from slot
+),
+summary as materialized (
+    select summary.date,
+           summary.tracked_ms,
+           summary.productive_ms,
+           summary.neutral_ms,
+           summary.distracted_ms,
+           summary.coding_ms,
+           summary.app_switches,
+           summary.focus_ms
+      from activity.daily_summary as summary
+     where summary.user_id = %(user_id)s
+       and summary.date >= (select first_day from edge)
+       and summary.date <= (select last_day from edge)
+       and summary.tz = %(tz)s::text
+       and summary.date not in (
+               select pending.date
+                 from edge
+                cross join lateral svc.pending_days(%(user_id)s, edge.first_day, edge.last_day)
+                               as pending (date)
+           )
+),
+period_day as (
+    select slot.position,
+           slot.date + n as date
+      from slot
+     cross join lateral generate_series(0, slot.last_day - slot.date) as n
+),
+-- Days of other time zones overlap at most the days of UTC beside theirs, and no session is longer than a day.
+unread as (
+    select period_day.position
+      from period_day
+      left join summary using (date)
+     where summary.date is null
+       and (
+               exists (
+                   select
+                     from activity.app_session
+                    where user_id = %(user_id)s
+                      and started_at > (period_day.date - 2)::timestamp at time zone 'UTC'
+                      and started_at < (period_day.date + 2)::timestamp at time zone 'UTC'
+               )
+               or exists (
+                   select
+                     from activity.coding_session
+                    where user_id = %(user_id)s
+                      and started_at > (period_day.date - 2)::timestamp at time zone 'UTC'
+                      and started_at < (period_day.date + 2)::timestamp at time zone 'UTC'
+               )
+           )
+),
+summed as (
+    select period_day.position,
+           coalesce(sum(summary.tracked_ms), 0) as tracked_ms,
+           coalesce(sum(summary.productive_ms), 0) as productive_ms,
+           coalesce(sum(summary.neutral_ms), 0) as neutral_ms,
+           coalesce(sum(summary.distracted_ms), 0) as distracted_ms,
+           coalesce(sum(summary.coding_ms), 0) as coding_ms,
+           coalesce(sum(summary.app_switches), 0) as app_switches,
+           coalesce(sum(summary.focus_ms), 0) as focus_ms
+      from period_day
+      left join summary using (date)
+     where period_day.position not in (select position from unread)
+     group by period_day.position
 )
-select
+select (
+           select json_agg(
+                      case when summed.position is not null then row_to_json(summed) end
+                      order by slot.position
+                  )
+             from slot
+             left join summed using (position)
+       ) as stored,
 --include rendered_slots
 --include end_of_answer

@@ -11,14 +11,17 @@ from hypothesis import strategies as st
 from psycopg import errors
 from starlette.testclient import TestClient
 
+from shared.settings import Settings
 from tests.conftest import Person
 from tests.endpoints.attention import streaks, switches, whole_timeline
 from tests.endpoints.histories import add_coding, add_sessions
+from tests.endpoints.test_summaries import make_all, make_due, post
 from tests.endpoints.timeline import (
     EPOCH,
     CodingSession,
     Session,
     counted,
+    instant,
     owned_ms,
     percent,
 )
@@ -329,6 +332,32 @@ def test_a_streak_may_be_longer_than_the_history(
     assert goals[1]["streak"] in {3, 4}
 
 
+def test_finished_periods_come_from_stored_summaries_that_are_up_to_date(
+    api: TestClient, deployment: Settings, owner: Rows, alice: Person
+) -> None:
+    today = midnight(owner)
+    for ago in (1, 2, 3):
+        start = instant(today - ago * DAY)
+        post(api, alice, ("Code", "Development", start, instant(today - ago * DAY + HOUR)))
+    add_goal(owner, alice, "tracked_ms")
+    add_goal(owner, alice, "tracked_ms", categories=["Development"])
+    make_due(deployment)
+    # So that the answer tells where it comes from.
+    owner.execute("update activity.daily_summary set tracked_ms = 7")
+
+    def values(goal: int) -> list[int]:
+        return [finished["value"] for finished in ask(api, alice)[goal]["history"]][-3:]
+
+    assert (values(0), values(1)) == ([7, 7, 7], [HOUR, HOUR, HOUR])
+
+    late = instant(today - 2 * DAY + 2 * HOUR)
+    post(api, alice, ("Code", "Development", late, instant(today - 2 * DAY + 3 * HOUR)))
+
+    assert (values(0)[1], values(1)) == (2 * HOUR, [HOUR, 2 * HOUR, HOUR])
+    owner.execute("update identity.user set timezone = 'Asia/Kathmandu'")
+    assert 7 not in values(0)
+
+
 def test_a_week_begins_on_the_persons_own_day_in_their_own_zone(
     api: TestClient, owner: Rows, alice: Person
 ) -> None:
@@ -566,6 +595,7 @@ def goals(draw: Any) -> dict[str, Any]:
 )
 def test_any_goals_have_the_values_of_the_slow_model(
     api: TestClient,
+    deployment: Settings,
     owner: Rows,
     sessions: list[tuple[str, str, int, int, bool]],
     wanted: list[dict[str, Any]],
@@ -599,6 +629,9 @@ def test_any_goals_have_the_values_of_the_slow_model(
 
     answers = ask(api, carol)
 
+    # Stored summaries change nothing.
+    make_all(deployment, carol)
+    assert ask(api, carol) == answers
     today = day_of(now, zone)
     first_day = day_of(min((s.started for s in model), default=0), zone) if model else None
     for goal, answer in zip(wanted, answers, strict=True):

@@ -63,7 +63,6 @@ READS_ALL: Final = {
 Postgres may scan what is shorter for them."""
 
 LOOKS_AT_NOTHING: Final = {
-    "goals.slots_of_periods",
     "hourly",
     "ingest.lock_new_devices",
     "ingest.mark_days",
