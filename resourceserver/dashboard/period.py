@@ -58,9 +58,12 @@ class Period:
         return {"from": str(self.first), "to": str(self.last)}
 
     def instant_query(self, tz: str) -> dict[str, str]:
-        """Return ``from`` and ``to`` of endpoints that take instants: the midnights of the zone ``tz``."""
+        """Return ``from`` and ``to`` of endpoints that take instants: the midnights of the zone ``tz``.
+
+        East of Greenwich the first day of all begins with the first instant that endpoints take.
+        """
         return {
-            "from": written(day_start(self.first, tz)),
+            "from": written(max(day_start(self.first, tz), day_start(FIRST_DAY, "UTC"))),
             "to": written(day_start(self.last + timedelta(days=1), tz)),
         }
 

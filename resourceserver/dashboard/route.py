@@ -16,6 +16,7 @@ from starlette.routing import BaseRoute, Route
 
 from resourceserver.api.errors import (
     DatabaseUnavailable,
+    ParameterProblem,
     Problem,
     TooManyRequests,
     Unauthorized,
@@ -102,7 +103,7 @@ class Dashboard:
             return self.sign_in.begin(request)
         try:
             return await self._page(view, request, who)
-        except Misaddressed as error:
+        except (Misaddressed, ParameterProblem) as error:
             return self._problem(404, "There is no such page", str(error))
         except Unauthorized:
             # The grant was revoked, or it has ended.

@@ -57,6 +57,9 @@ new PerformanceObserver(list => {
 PASSED_BY: Final = """
 () => [...document.querySelectorAll("a[href], button, summary, pre, [tabindex]")].filter(element => {
     if (!element.checkVisibility() || element.closest("pre:not([tabindex])")) return false;
+    const href = element.getAttribute("href");
+    // The same link stands in a table, which the keyboard reaches with fewer keys.
+    if (element.tabIndex < 0 && document.querySelector(`a[href="${href}"]:not([tabindex])`)) return false;
     element.focus();
     const {outlineStyle, outlineWidth} = getComputedStyle(element);
     return document.activeElement !== element || outlineStyle !== "solid" || outlineWidth !== "3px";
@@ -188,8 +191,9 @@ def test_every_view_fits_and_stands_still_and_is_for_everybody(view: View, board
     visits = {
         "ada": address_of(view, today - timedelta(days=1)),
         "crowded": address_of(view, today),
-        "nobody": view.paths[0],
+        "nobody": address_of(view, today - timedelta(days=400)),
     }
+    del board.said[:]
     found = {}
     for name, address in visits.items():
         board.enter(name)
@@ -268,8 +272,6 @@ def test_without_a_database_a_page_says_so_and_loads_itself_again(board: Board) 
     assert response.status == 503
     assert title == "Your data cannot be read at the moment"
     expect(heading).to_have_text("Today")
-    # The browser itself reports the status.
-    del board.said[:]
 
 
 def test_a_person_signs_in_once_is_not_interrupted_and_signs_out(

@@ -42,6 +42,8 @@ def test_no_address_leads_past_today_or_before_the_calendar() -> None:
     assert Day.parse({"day": str(FIRST_DAY)}).period(SATURDAY).previous is None
     assert Week.parse({}).period(SATURDAY).following is None
     assert Year.parse({"year": "1900"}).period(SATURDAY).previous is None
+    first = Year.parse({"year": "1900"}).period(SATURDAY).instant_query("Asia/Tokyo")
+    assert first == {"from": "1900-01-01T00:00:00Z", "to": "1900-12-31T15:00:00Z"}
 
 
 @pytest.mark.parametrize(
