@@ -219,6 +219,7 @@ class HeartRateSeriesBody(Body):
     unit: Literal["bpm"]
     """Beats a minute."""
     step_ms: Milliseconds
+    """The length of a step, in milliseconds."""
     data: list[HeartRateStep]
     summary: HeartRateSummary
     """Smallest, largest and average value of the whole range."""

@@ -139,6 +139,7 @@ class StretchTotals(Body):
     tracked_ms: Milliseconds
     coding_ms: Milliseconds
     unreported_ms: Milliseconds
+    """Time without a report, in milliseconds."""
 
 
 class DayTimelineBody(Body):
