@@ -7,7 +7,14 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Final, Protocol, Self
 from zoneinfo import ZoneInfo
 
-from resourceserver.api.parameters import FIRST_DAY, LAST_DAY, MOST_DAYS, parse_day, parse_instant
+from resourceserver.api.parameters import (
+    FIRST_DAY,
+    LAST_DAY,
+    MOST_DAYS,
+    parse_cursor,
+    parse_day,
+    parse_instant,
+)
 
 _WEEK: Final = re.compile(r"(\d{4})-W(\d\d)", re.ASCII)
 _YEAR: Final = re.compile(r"\d{4}", re.ASCII)
@@ -307,6 +314,26 @@ class Range:
 
     def _path(self, first: date, last: date) -> str:
         return f"{self.path}{'&' if '?' in self.path else '?'}from={first}&to={last}"
+
+
+@dataclass(frozen=True)
+class PagedRange(Range):
+    """A range of days with a list, of which ``&cursor=`` is a later page."""
+
+    @classmethod
+    def parse(cls, parts: Mapping[str, str]) -> Self:
+        """Read the range, and check the cursor, which is no part of the period."""
+        try:
+            if "cursor" in parts:
+                parse_cursor(parts["cursor"])
+        except ValueError as error:
+            raise Misaddressed(f"The part “cursor” of the address {error}.") from error
+        return super().parse(parts)
+
+
+def year_until(day: date) -> tuple[date, date]:
+    """Return the first and the last day of the 365 days that end with a day."""
+    return max(day - timedelta(days=364), FIRST_DAY), day
 
 
 def _within(day: date) -> date:

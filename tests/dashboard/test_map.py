@@ -68,7 +68,8 @@ def test_one_place_has_lines_and_a_scale_but_no_outlines() -> None:
     assert 'class="land"' not in found.svg()
     # 0.02 degrees are 2.2 km high and 3.6 km wide.
     assert found.box.width_m == pytest.approx(3558, abs=1)
-    assert found.bar == (pytest.approx(100 * 1000 / 3558, abs=0.01), "1 km")
+    assert found.bar[0] == pytest.approx(100 * 1000 / 3558, abs=0.01)
+    assert found.bar[1] == "1 km"
     assert [line.label for line in found.down] == [
         "52.365°\u00a0N",
         "52.370°\u00a0N",

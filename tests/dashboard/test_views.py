@@ -25,6 +25,7 @@ PARTS: Final = {
     "{week}": "2026-W43",
     "{year}": "2026",
 }
+DOMAINS: Final = ("code", "music", "places", "content")
 MOST_BYTES: Final = 60_000
 
 by_name = pytest.mark.parametrize("view", VIEWS, ids=lambda view: view.name)
@@ -33,7 +34,8 @@ by_name = pytest.mark.parametrize("view", VIEWS, ids=lambda view: view.name)
 def addresses(view: View, parts: Mapping[str, str] = PARTS) -> list[str]:
     """Return the addresses of a view, with a range if it has one."""
     found = []
-    for path in view.paths:
+    paths = [path.replace("{domain}", name) for path in view.paths for name in DOMAINS]
+    for path in dict.fromkeys(paths):
         for part, value in parts.items():
             path = path.replace(part, value)  # noqa: PLW2901 -- it becomes the address
         found.append(path)

@@ -6,6 +6,7 @@ from resourceserver.dashboard.view import View
 from resourceserver.dashboard.views import (
     body,
     day,
+    explore,
     focus,
     review,
     sources,
@@ -26,5 +27,6 @@ VIEWS: Final[list[View]] = [
     review.VIEW,
     body.VIEW,
     together.VIEW,
+    explore.VIEW,
     sources.VIEW,
 ]
