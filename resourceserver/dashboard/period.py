@@ -292,13 +292,10 @@ class Range:
         step = timedelta(days=self.length - 1)
         last = self.last
         if last is None:
-            last = (
-                calendar.today
-                if self.first is None
-                else max(
-                    self.first, min(calendar.today, self.first + timedelta(days=self.MOST - 1))
-                )
-            )
+            start = self.first or calendar.today
+            # The calendar may end sooner than the longest range.
+            length = min(max((calendar.today - start).days, 0), self.MOST - 1)
+            last = start + timedelta(days=length)
         first = self.first or max(last - step, FIRST_DAY)
         width = last - first + timedelta(days=1)
         before, after = first - timedelta(days=1), last + timedelta(days=1)

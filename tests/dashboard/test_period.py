@@ -120,6 +120,12 @@ def test_half_a_range_is_completed_within_the_calendar(
         assert (period.last - period.first).days < 3700
 
 
+def test_a_range_that_begins_at_the_end_of_the_calendar_is_one_day() -> None:
+    period = Range.parse({"path": "/trends", "from": "9998-12-31"}).period(SATURDAY)
+
+    assert (period.first, period.last) == (date(9998, 12, 31), date(9998, 12, 31))
+
+
 @pytest.mark.parametrize(
     ("kind", "parts"),
     [
