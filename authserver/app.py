@@ -32,6 +32,7 @@ from authserver.pages import (
     reset,
     sign_in,
     sign_in_methods,
+    welcome,
 )
 from authserver.people import provider
 from authserver.people.passwords import Hasher
@@ -114,6 +115,7 @@ def page_routes(this: Server) -> list[Route]:
     return [
         Route("/join", partial(join.show, this), name="show_join"),
         Route("/join", partial(join.submit, this), methods=["POST"], name="join"),
+        *welcome_routes(this),
         Route("/sign-in", partial(sign_in.show, this), name="show_sign_in"),
         Route("/sign-in", partial(sign_in.submit, this), methods=["POST"], name="sign_in"),
         Route("/sign-out", partial(sign_in.show_sign_out, this), name="show_sign_out"),
@@ -136,6 +138,23 @@ def page_routes(this: Server) -> list[Route]:
         Route("/oauth/authorize", partial(authorize.show, this), name="authorize"),
         Route("/oauth/consent", partial(consent.show, this), name="show_consent"),
         Route("/oauth/consent", partial(consent.decide, this), methods=["POST"], name="consent"),
+    ]
+
+
+def welcome_routes(this: Server) -> list[Route]:
+    """Return the routes of a new person's first steps."""
+    path = welcome.PATH
+    return [
+        Route(path, partial(welcome.show, this), name="show_welcome"),
+        Route(path, partial(welcome.create, this), methods=["POST"], name="create_first_key"),
+        Route(f"{path}/seen", partial(welcome.seen, this), name="first_steps"),
+        Route(welcome.ANOTHER, partial(welcome.show, this), name="show_another_computer"),
+        Route(
+            welcome.ANOTHER,
+            partial(welcome.create, this),
+            methods=["POST"],
+            name="create_another_key",
+        ),
     ]
 
 

@@ -125,6 +125,8 @@ async def _render(
         "passkey_options": passkeys.confirm_options(server.signer, visit.browser, known),
         "problem": problem,
     }
-    return server.pages.render(
-        Page("confirm.html", content, status, may_end_at_provider=True), visit.browser
+    # The first steps continue to the dashboard once there is data.
+    page = Page(
+        "confirm.html", content, status, may_end_at_provider=True, may_end_at_dashboard=True
     )
+    return server.pages.render(page, visit.browser)

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from authserver import events, forms
 from authserver.forms import Form
-from authserver.pages import account
+from authserver.pages import account, welcome
 from authserver.people import accounts, passwords, sessions, zones
 from authserver.people.accounts import (
     AddressTaken,
@@ -63,7 +63,7 @@ async def submit(server: Server, request: Request) -> Response:
     except LinkUsed:
         raise LinkGone from None
     session = await sessions.sign_in(server.database, browser, user_id, request)
-    return server.pages.redirect("/", session)
+    return server.pages.redirect(welcome.PATH, session)
 
 
 def _link(form: Form) -> Token:
@@ -110,5 +110,4 @@ def _page(
         status=400 if email_problem or password_problem or zone_problem else 200,
         subject=link.text,
         may_end_at_provider=True,
-        may_end_at_dashboard=True,
     )

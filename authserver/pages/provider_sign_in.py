@@ -23,7 +23,7 @@ from starlette.responses import Response
 from authserver import errors, events, forms
 from authserver.errors import NotFound, TooManyRequests
 from authserver.forms import Form
-from authserver.pages import sign_in, sign_in_methods
+from authserver.pages import sign_in, sign_in_methods, welcome
 from authserver.people import accounts, identities, sessions, zones
 from authserver.people.accounts import AddressTaken, LinkUsed
 from authserver.people.identities import NoAddress, NotInvited, Owner, PendingSignIn, SignInPurpose
@@ -253,6 +253,7 @@ async def _sign_in(
     if owner is None:
         try:
             owner = await _join(server, request, pending, proof)
+            pending = replace(pending, going_to=pending.going_to or welcome.PATH)
         except AddressTaken:
             return _problem(server, browser, pending, _ADDRESS_TAKEN, status=403)
         except NotInvited:

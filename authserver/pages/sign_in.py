@@ -30,6 +30,8 @@ PATHS: Final = (
     "/settings/account/download",
     "/settings/account/delete",
     "/confirmed",
+    "/welcome",
+    "/welcome/another",
 )
 """The paths, besides pending requests, to which sign-in may redirect."""
 _LINKED: Final = frozenset({"/settings/categories", "/settings/goals", "/settings/devices"})

@@ -90,6 +90,8 @@ class Page:
     """The same for the provider, if one is configured."""
     may_end_at_dashboard: bool = False
     """The same for the dashboard."""
+    may_ask_own_server: bool = False
+    """Whether its scripts may send requests to this server."""
     may_fetch_data: bool = False
     """Whether its scripts may send requests to the resource server."""
     may_upload: bool = False
@@ -126,6 +128,8 @@ class Pages:
             policy += f" {self.data_url}"
         if page.may_upload:
             policy += f" {self.data_url}; connect-src 'self' {self.data_url}"
+        elif page.may_ask_own_server:
+            policy += "; connect-src 'self'"
         elif page.may_fetch_data:
             policy += f"; connect-src {self.data_url}"
         response = HTMLResponse(html, page.status, {**HEADERS, "Content-Security-Policy": policy})

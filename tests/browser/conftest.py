@@ -168,7 +168,8 @@ def page(
     """A page of a browser without cookies.
 
     Afterwards it checks that there were no errors, that all pages were on this machine, that all their
-    resources came from the service's two origins, and that scripts requested nothing but exports and uploads.
+    resources came from the service's two origins, and that scripts requested nothing but exports, uploads and
+    the first steps.
     """
     is_own = "own_context" in request.fixturenames
     if is_own:
@@ -202,8 +203,8 @@ def page(
     own_origins = {origin(service.auth_url), origin(service.base_url)}
     assert {origin(address) for address in watch.loaded} <= own_origins
     fetched = (f"{service.base_url}/api/v1/export", f"{service.base_url}/api/v1/imports/")
-    own = f"{service.auth_url}/settings/bring"
-    assert [each for each in watch.fetched if not each.startswith((*fetched, own))] == []
+    own = (f"{service.auth_url}/settings/bring", f"{service.auth_url}/welcome")
+    assert [each for each in watch.fetched if not each.startswith((*fetched, *own))] == []
 
 
 @pytest.fixture(scope="session")

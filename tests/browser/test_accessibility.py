@@ -18,11 +18,14 @@ from tests.browser.tour import Tour, server_with_provider
 
 TEMPLATES: Final = Path(authserver.app.__file__).parent / "web" / "templates"
 
-ON_THE_WAY: Final = {"/.well-known/oauth-authorization-server", "/healthz", "/readyz"}
+ON_THE_WAY: Final = {
+    *("/.well-known/oauth-authorization-server", "/healthz", "/readyz", "/welcome/seen"),
+}
 """Paths for GET that are not pages."""
 
 HAVE_SCRIPTS: Final = {
     "join.html": "test_layout.py",
+    "welcome.html": "test_first_hour.py",
     "sign_in.html": "test_authorization.py",
     "confirm.html": "test_old_sign_in.py, test_passkeys.py",
     "api_access.html": "test_api_access.py, test_old_sign_in.py",

@@ -139,6 +139,14 @@ class Tour:
         yield "join-refused"
         self._fill("Password", PASSWORD)
         self._press("Create account")
+        yield "welcome"
+        self._press("Create the key and copy its line")
+        self.page.locator("[data-tracker] summary").click()
+        yield "welcome-key"
+        self._open("/welcome")
+        yield "welcome-key-gone"
+        self._open("/welcome/another")
+        yield "welcome-another"
         self._open("/settings")
         yield "settings"
 

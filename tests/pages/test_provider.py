@@ -340,7 +340,7 @@ def test_new_people_of_a_listed_domain_get_an_account(
 
     response = sign_in(browser, issuer)
 
-    assert location(response) == "/"
+    assert location(response) == "/welcome"
     assert "alice@example.org" in signed_in_as(browser)
     assert owner.execute(
         "select email, is_admin from identity.user where email <> 'bob@example.org'"
@@ -376,7 +376,7 @@ def test_a_new_account_begins_its_days_in_the_zone_of_the_browser(
         response = browser.get(issuer.authorize(location(departure)))
 
         assert "zone.js" in page.text
-        assert location(response) == "/"
+        assert location(response) == "/welcome"
         assert owner.execute(
             "delete from identity.user where email = 'alice@example.org' returning timezone"
         ).fetchall() == [(stored,)]
@@ -455,7 +455,7 @@ def test_the_address_of_userinfo_is_used(browser: Visitor, issuer: Issuer, bob: 
     issuer.claims = {"email": None, "email_verified": None}
     issuer.userinfo = {"sub": SUBJECT, "email": "alice@example.org", "email_verified": True}
 
-    assert location(sign_in(browser, issuer)) == "/"
+    assert location(sign_in(browser, issuer)) == "/welcome"
     assert "alice@example.org" in signed_in_as(browser)
 
 
@@ -488,7 +488,7 @@ def test_an_invitation_creates_an_account_with_a_password(
     response = visitor.submit(page, email="alice@example.org", password=PASSWORD)
 
     assert link.startswith("http://localhost:8400/join?link=svc_ln_")
-    assert location(response) == "/"
+    assert location(response) == "/welcome"
     assert owner.execute(
         "select is_admin from identity.user where email = 'alice@example.org'"
     ).fetchall() == [(False,)]
@@ -504,7 +504,7 @@ def test_an_invitation_for_an_address_creates_an_account_only_with_that_address(
     emails = owner.execute("select email from identity.user order by email").fetchall()
     assert 'value="alice@example.org"' in page.text
     assert "readonly" in page.text
-    assert location(response) == "/"
+    assert location(response) == "/welcome"
     assert emails == [("alice@example.org",), ("bob@example.org",)]
 
 
@@ -515,7 +515,7 @@ def test_an_invitation_creates_an_account_through_the_provider_from_any_domain(
 
     response = sign_in(browser, issuer, invite(settings))
 
-    assert location(response) == "/"
+    assert location(response) == "/welcome"
     assert "alice@elsewhere.example" in signed_in_as(browser)
     assert event_names(owner) == ["account_created", "provider_connected", "signed_in"]
 
@@ -528,7 +528,7 @@ def test_an_invitation_for_an_address_sets_the_address_through_the_provider_too(
     response = sign_in(browser, issuer, invite(settings, "alice@example.com"))
 
     kept = owner.execute("select email from identity.provider_identity").fetchall()
-    assert location(response) == "/"
+    assert location(response) == "/welcome"
     assert "alice@example.com" in signed_in_as(browser)
     assert kept == [("alice@elsewhere.example",)]
 
@@ -538,7 +538,7 @@ def test_an_invitation_for_an_address_needs_no_address_of_the_provider(
 ) -> None:
     issuer.claims = {"email": None}
 
-    assert location(sign_in(browser, issuer, invite(settings, "alice@example.com"))) == "/"
+    assert location(sign_in(browser, issuer, invite(settings, "alice@example.com"))) == "/welcome"
 
 
 def test_the_first_link_creates_an_administrator_through_the_provider(
@@ -547,7 +547,7 @@ def test_the_first_link_creates_an_administrator_through_the_provider(
     link = first_account.link(settings)
     assert link is not None
 
-    assert location(sign_in(browser, issuer, link)) == "/"
+    assert location(sign_in(browser, issuer, link)) == "/welcome"
     assert owner.execute("select email, is_admin from identity.user").fetchall() == [
         ("alice@example.org", True)
     ]

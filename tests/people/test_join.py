@@ -35,7 +35,7 @@ def test_the_first_account_is_created_by_a_link_and_is_an_administrator(
     assert link.startswith(PREFIX)
     assert page.status_code == 200
     assert response.status_code == 303
-    assert response.headers["location"] == "/"
+    assert response.headers["location"] == "/welcome"
     assert "alice@example.org" in visitor.get("/settings").text
     assert owner.execute("select email, is_admin, timezone from identity.user").fetchall() == [
         ("alice@example.org", True, "UTC")
@@ -57,7 +57,7 @@ def test_the_time_zone_of_a_new_account_is_asked(
     assert wrong.status_code == 400
     assert "Did you mean Europe/Berlin?" in wrong.text
     assert "data-browser-zone" not in wrong.text
-    assert response.headers["location"] == "/"
+    assert response.headers["location"] == "/welcome"
     assert "Europe/Berlin" in visitor.get("/settings").text
     assert owner.execute("select timezone from identity.user").fetchall() == [("Europe/Berlin",)]
 
@@ -107,7 +107,7 @@ def test_only_hashing_needs_one_of_the_places_of_an_address(
 
     assert (short.status_code, "at least" in short.text.lower()) == (400, True)
     assert good.status_code == 429
-    assert later.headers["location"] == "/"
+    assert later.headers["location"] == "/welcome"
 
 
 def test_of_eight_concurrent_uses_of_a_link_one_gets_the_account(
