@@ -4,7 +4,7 @@ A day that is not over is compared with the same hours of the others. Days that 
 absent is not zero.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -40,6 +40,8 @@ COMPARED: Final = (
     *("meeting_ms", "asleep_ms", "health:steps"),
 )
 """The metrics of a day, in the order of the answer."""
+STORED: Final = frozenset(("tracked_ms", "productive_ms", "distracted_ms", "focus_ms", "coding_ms"))
+"""Those of them that stored summaries have."""
 APART: Final = ("measured_health",)
 """Statements that read all time between the first slot and the last, so that each day gets one of its own."""
 MOST_ROWS: Final = 20
@@ -247,17 +249,19 @@ def _scope(name: str) -> str:
 
 
 def _steps(_: Mapping[str, Any], answers: Answers) -> dict[str, Step]:
-    """Return the statements that compute the metrics of these days."""
+    """Return the statements that compute the metrics of these days, unless they are stored."""
     query = answers["query"]
-    slots, reported = query["slots"], query["reported"]
-    return {
-        f"{statement} {n}": (
-            metrics.STATEMENTS[statement],
-            metrics.values(names, each, reported=reported),
-        )
-        for statement, names in metrics.by_statement(_allowed(query)).items()
-        for n, each in enumerate(_apart(slots) if statement in APART else [slots])
-    }
+    steps: dict[str, Step] = {}
+    for statement, names in metrics.by_statement(_allowed(query)).items():
+        slots = _apart(query["slots"])
+        if STORED.issuperset(names):
+            slots = [slot for slot in slots if slot["dates"][0] not in query["stored"]]
+        for n, each in enumerate(slots if statement in APART else _together(slots)):
+            steps[f"{statement} {n}"] = (
+                metrics.STATEMENTS[statement],
+                metrics.values(names, each, reported=query["reported"]),
+            )
+    return steps
 
 
 def _apart(slots: metrics.Slots) -> list[metrics.Slots]:
@@ -265,6 +269,13 @@ def _apart(slots: metrics.Slots) -> list[metrics.Slots]:
     return [
         {name: [values[n]] for name, values in slots.items()} for n in range(len(slots["dates"]))
     ]
+
+
+def _together(slots: Sequence[metrics.Slots]) -> list[metrics.Slots]:
+    """Return these slots as the slots of one statement; none if there are none."""
+    if not slots:
+        return []
+    return [{name: [value for slot in slots for value in slot[name]] for name in slots[0]}]
 
 
 def _finish(answers: Answers) -> dict[str, Any]:
@@ -292,13 +303,7 @@ def _of_day(query: Mapping[str, Any]) -> dict[str, Any]:
 
 def _metric(name: str, answers: Answers) -> dict[str, Any]:
     """Return the MetricOfDay of a metric."""
-    (statement,) = metrics.by_statement([name])
-    *before, value = [
-        value
-        for step, answer in answers.items()
-        if step.partition(" ")[0] == statement
-        for value in answer["days"][name]
-    ]
+    *before, value = _values(name, answers)
     known = METRICS.get(name)
     unit = "count" if known is None else known.unit
     usual = Normal.of(
@@ -322,6 +327,22 @@ def _metric(name: str, answers: Answers) -> dict[str, Any]:
         "difference_percent": normal.percent(difference, usual.median),
         "comparison": usual.compare(value),
     }
+
+
+def _values(name: str, answers: Answers) -> list[float | None]:
+    """Return the values of a metric on the compared days and the day, stored or computed."""
+    query = answers["query"]
+    stored = query["stored"] if name in STORED else {}
+    (statement,) = metrics.by_statement([name])
+    computed = (
+        value
+        for step, answer in answers.items()
+        if step.partition(" ")[0] == statement
+        for value in answer["days"][name]
+    )
+    return [
+        stored[day][name] if day in stored else next(computed) for day in query["slots"]["dates"]
+    ]
 
 
 _TIME: Final = "time_of_weekdays"

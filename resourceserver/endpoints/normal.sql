@@ -88,11 +88,35 @@ requested.counted_until = requested.ends_at as is_whole_day,
 
 -- name: normal
 -- A day and the same weekdays of the eight weeks before it, those of them that were reported, and the scopes of the
--- token. The values of the days are read by metric (timeline/measured.sql).
+-- token. `stored` are the values that stored summaries have of whole days, if these are of the same zone and up to date.
+-- All other values are read by metric (timeline/measured.sql).
 --include answer
 with
 --include same_weekdays
 --include reported_days
+stored as (
+    select summary.date,
+           json_build_object(
+               'tracked_ms', summary.tracked_ms,
+               'productive_ms', summary.productive_ms,
+               'distracted_ms', summary.distracted_ms,
+               'focus_ms', summary.focus_ms,
+               'coding_ms', summary.coding_ms
+           ) as measures
+      from activity.daily_summary as summary
+     where (select counted_until = ends_at from requested)
+       and summary.user_id = %(user_id)s
+       and summary.date = any (array(select date from reported))
+       and summary.tz = %(tz)s::text
+       and summary.date not in (
+               select pending.date
+                 from svc.pending_days(
+                          %(user_id)s,
+                          %(date)s::date - 56,
+                          %(date)s::date
+                      ) as pending (date)
+           )
+),
 day_slots as (
     select json_build_object(
                'dates', json_agg(date order by n),
@@ -103,6 +127,7 @@ day_slots as (
 )
 select string_to_array(current_setting('svc.scopes'), ' ') as scopes,
        (select slots from day_slots) as slots,
+       (select coalesce(json_object_agg(date, measures), '{}') from stored) as stored,
 --include rendered_weekdays
   from requested
 --include end_of_answer

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from resourceserver.timeline.normal import Normal
+from shared.settings import Settings
 from tests.conftest import Person
 from tests.endpoints.histories import PLACES, History, add_sessions, carol_with
+from tests.endpoints.test_summaries import make_all, make_due, post
 from tests.endpoints.timeline import (
     CodingSession,
     Session,
@@ -129,6 +131,28 @@ def test_a_monday_by_hand(api: TestClient, owner: Rows, alice: Person, bob: Pers
         {"metric": "health:steps", "scope": "read:health"},
     ]
     assert list(rows) == ["tracked_ms", "productive_ms", "distracted_ms", "focus_ms", "coding_ms"]
+
+
+def test_whole_days_come_from_stored_summaries_that_are_up_to_date(
+    api: TestClient, deployment: Settings, owner: Rows, alice: Person
+) -> None:
+    for day in ("2025-06-02", "2025-06-09", "2025-06-16"):
+        post(api, alice, ("Code", "Development", f"{day}T09:00:00Z", f"{day}T10:00:00Z"))
+    make_due(deployment)
+    # So that the answer tells where it comes from.
+    owner.execute("update activity.daily_summary set tracked_ms = 7")
+
+    def tracked(**more: str) -> tuple[int, int]:
+        row = ask(api, alice, NORMAL, date="2025-06-16", **more)["data"][0]
+        return row["value"], row["median"]
+
+    assert tracked() == (7, 7)
+    assert tracked(until="2025-06-16T23:00:00Z") == (HOUR, HOUR)
+    assert tracked(tz="Europe/Berlin") == (HOUR, HOUR)
+
+    post(api, alice, ("Code", "Development", "2025-06-16T12:00:00Z", "2025-06-16T13:00:00Z"))
+
+    assert tracked() == (2 * HOUR, 7)
 
 
 def test_a_part_of_a_day_is_compared_with_the_same_hours(
@@ -448,7 +472,7 @@ def is_reported(history: History, weeks: int) -> bool:
 
 @given(drawn=weekdays())
 def test_normal_and_difference_are_those_of_the_slow_model(
-    api: TestClient, owner: Rows, drawn: tuple[History, str | None]
+    api: TestClient, deployment: Settings, owner: Rows, drawn: tuple[History, str | None]
 ) -> None:
     history, until = drawn
     carol = carol_with(owner, history)
@@ -482,6 +506,11 @@ def test_normal_and_difference_are_those_of_the_slow_model(
             assert (row["usual_from"], row["usual_to"]) == (expected.usual_from, expected.usual_to)
             assert row["comparison"] == expected.compare(row["value"])
     check_difference(difference, history.sessions, counted, known)
+    owner.execute(
+        "update identity.user set timezone = %s where user_id = %s", [history.zone, carol.user_id]
+    )
+    make_all(deployment, carol)
+    assert ask(api, carol, NORMAL, **params) == body
 
 
 def check_difference(
