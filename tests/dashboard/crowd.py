@@ -7,6 +7,7 @@ from uuid import UUID
 
 import psycopg
 
+from deploy.demo import command
 from resourceserver.timeline import rollups, rounds, summaries
 from shared import database
 from shared.settings import Settings
@@ -116,6 +117,7 @@ def crowd(
     with connection.transaction():
         for statement in _STATEMENTS:
             connection.execute(statement, given)
+        connection.execute(command.SQL["count_streams"], {"user_id": user_id})
         connection.execute("select svc.mark_all_days(%s)", [user_id])
     asyncio.run(_compute(database.login(deployment, "worker"), user_id))
 
