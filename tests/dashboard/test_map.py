@@ -1,5 +1,7 @@
 """Maps: the projection by numbers, and what is drawn of the earth."""
 
+from itertools import pairwise
+
 import pytest
 
 from resourceserver.dashboard.charts import Spot, places
@@ -17,7 +19,7 @@ def is_land(at: Point) -> bool:
     """Return whether an odd number of rings is around a place (the rule by which land is filled)."""
     inside = False
     for ring in outlines().rings:
-        for (x, y), (to_x, to_y) in zip(ring.points, ring.points[1:], strict=False):
+        for (x, y), (to_x, to_y) in pairwise(ring.points):
             if (y > at[1]) != (to_y > at[1]) and at[0] < x + (at[1] - y) / (to_y - y) * (to_x - x):
                 inside = not inside
     return inside
@@ -58,6 +60,13 @@ def test_a_map_across_the_antimeridian_is_narrow() -> None:
     assert "180" in " ".join(line.label for line in found.across)
     # Land of both sides is drawn: an island on each of them, and one across.
     assert found.svg().count("z") >= 2
+
+
+def test_a_map_across_the_prime_meridian_is_narrow() -> None:
+    box = around([(-5.0, 50.0), (10.0, 50.0)])
+
+    assert box.width == pytest.approx(15 * 1.3)
+    assert (box.west, box.across(0)) == pytest.approx((-7.25, 100 * 7.25 / 19.5))
 
 
 def test_one_place_has_lines_and_a_scale_but_no_outlines() -> None:
@@ -121,12 +130,15 @@ def test_land_is_where_it_is(at: Point, expected: bool) -> None:
     assert is_land(at) is expected
 
 
-def test_outlines_are_small_and_have_no_line_along_the_antimeridian() -> None:
+def test_outlines_are_small_and_have_no_line_along_or_across_the_flat_map() -> None:
     assert FILE.stat().st_size <= 100_000
     for line in outlines().lines:
-        for (x, y), (to_x, to_y) in zip(line.points, line.points[1:], strict=False):
+        for (x, y), (to_x, to_y) in pairwise(line.points):
             assert abs(to_x - x) < 60, (x, y)
             assert not abs(x) == abs(to_x) == 180, (y, to_y)
+    for ring in outlines().rings:
+        assert ring.points[0] == ring.points[-1]
+        assert all(abs(to[0] - at[0]) < 60 for at, to in pairwise(ring.points) if to[1] > -89)
 
 
 def test_distances_by_hand() -> None:

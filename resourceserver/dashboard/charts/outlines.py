@@ -28,7 +28,7 @@ _DIGITS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789
 _VALUES: Final = {digit: value for value, digit in enumerate(_DIGITS)}
 
 Point = tuple[float, float]
-"""Longitude and latitude, in degrees."""
+"""Longitude and latitude, in degrees. Arcs across the antimeridian go on beyond 180."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def outlines() -> Outlines:
             arcs.append(_decoded(text))
         else:
             rings.append(Line.of(_joined(arcs, [int(number) for number in text.split(",")])))
-    lines = [Line.of(part) for arc in arcs for part in _drawn(_unwrapped(arc))]
+    lines = [Line.of(part) for arc in arcs for part in _drawn(arc)]
     return Outlines(rings, lines)
 
 
@@ -99,19 +99,10 @@ def _joined(arcs: Sequence[Sequence[Point]], numbers: Sequence[int]) -> list[Poi
     for number in numbers:
         arc = arcs[number] if number >= 0 else arcs[~number][::-1]
         points += arc[1:] if points else arc
-    points = _unwrapped(points)
     if abs(points[-1][0] - points[0][0]) > 180:
         # Around a pole; there is land only around the southern one.
-        points += [(points[-1][0], -90.0), (points[0][0], -90.0)]
+        points += [(points[-1][0], -90.0), (points[0][0], -90.0), points[0]]
     return points
-
-
-def _unwrapped(points: Sequence[Point]) -> list[Point]:
-    """Return points across the antimeridian with longitudes beyond 180, so that neighbours are close."""
-    unwrapped = [points[0]]
-    for x, y in points[1:]:
-        unwrapped.append((x - 360 * round((x - unwrapped[-1][0]) / 360), y))
-    return unwrapped
 
 
 def _drawn(arc: Sequence[Point]) -> Iterator[list[Point]]:
@@ -146,6 +137,14 @@ def _decoded(text: str) -> list[Point]:
         if numbers % 2 == 0:
             points.append((place[0] / UNITS, place[1] / UNITS))
     return points
+
+
+def _unwrapped(points: Sequence[Point]) -> list[Point]:
+    """Return points across the antimeridian with longitudes beyond 180, so that neighbours are close."""
+    unwrapped = [points[0]]
+    for x, y in points[1:]:
+        unwrapped.append((x - 360 * round((x - unwrapped[-1][0]) / 360), y))
+    return unwrapped
 
 
 def _encoded(points: Sequence[Point]) -> str:
