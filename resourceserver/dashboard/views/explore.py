@@ -281,9 +281,9 @@ def _content_asks(scene: Scene) -> Asks:
 
 
 def _content_show(scene: Scene, answers: Answers) -> dict[str, Any]:
-    shown = {"lists": LISTS, "list_name": scene.parts.get("list", "calendar"), "names": MOST_NAMES}
+    rest = {"lists": LISTS, "list_name": scene.parts.get("list", "calendar"), "names": MOST_NAMES}
     if "meetings" not in answers:
-        return {"chart": None, **shown}
+        return {"chart": None, **rest}
     write = figures(scene)
     meetings = answers["meetings"]
     chart: Bars = bars(
@@ -299,7 +299,7 @@ def _content_show(scene: Scene, answers: Answers) -> dict[str, Any]:
         ],
         unit=DURATION,
     )
-    return {"chart": chart, **shown}
+    return {"chart": chart, **rest}
 
 
 DOMAINS: Final[Mapping[str, Domain]] = {
