@@ -15,7 +15,7 @@ from resourceserver import timeline
 from resourceserver.api.bodies import Body, CalendarDay, Count, DayRangeEcho
 from resourceserver.api.endpoint import Answers, Endpoint, Further
 from resourceserver.api.parameters import FIRST_DAY, MOST_DAYS, Day, Params, Zone, validated
-from resourceserver.timeline import correlation, metrics
+from resourceserver.timeline import correlation, metrics, stored
 from resourceserver.timeline.correlation import Adjust, Method, Reason
 from resourceserver.timeline.metrics import METRICS, OF_HEALTH
 from shared import queries
@@ -196,28 +196,16 @@ def _metrics(values: Mapping[str, Any]) -> tuple[str, str]:
 
 def _steps(values: Mapping[str, Any], answers: Answers) -> dict[str, Step]:
     """Return the statements that compute the metrics."""
-    query = answers["query"]
-    return {
-        statement: (
-            metrics.STATEMENTS[statement],
-            metrics.values(names, query["slots"], reported=query["reported"]),
-        )
-        for statement, names in metrics.by_statement(_metrics(values)).items()
-    }
+    return stored.steps(_metrics(values), answers["query"])
 
 
 def _finish(answers: Answers) -> dict[str, Any]:
     """Return the body: the values of both metrics by day, and their correlation."""
     body = {**answers["query"]}
     slots, lag = body.pop("slots"), body["lag_days"]
-    del body["reported"]
-    days = {
-        name: values
-        for statement in metrics.STATEMENTS
-        if statement in answers
-        for name, values in answers[statement]["days"].items()
-    }
-    a, b = (days[body[f"metric_{letter}"]["name"]] for letter in "ab")
+    for unread in ("stored", "reported", "active"):
+        del body[unread]
+    a, b = (stored.values(body[f"metric_{letter}"]["name"], answers) for letter in "ab")
     # The values of both begin with the first day that is read for either.
     begins, count = max(-lag, 0), len(a) - abs(lag)
     dates = slots["dates"][begins : begins + count]

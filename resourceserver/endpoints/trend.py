@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, get_args
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 from starlette.datastructures import QueryParams
@@ -15,8 +15,8 @@ from resourceserver.api.bodies import Body, CalendarDay, Count, DayRangeEcho
 from resourceserver.api.endpoint import Answers, Endpoint, Further
 from resourceserver.api.parameters import DayRange
 from resourceserver.endpoints.correlation import SCOPE, MetricName
-from resourceserver.timeline import changes, correlation, medians, metrics
-from resourceserver.timeline.metrics import OF_HEALTH, ActivityMetric, Metric
+from resourceserver.timeline import changes, correlation, medians, metrics, stored
+from resourceserver.timeline.metrics import OF_HEALTH, Metric
 from shared import queries
 from shared.pipeline import Step
 
@@ -26,9 +26,6 @@ SQL: Final = queries.load(_TIMELINE / "reported.sql", _HERE / "trend.sql")
 
 MEDIAN_DAYS: Final = 28
 """The days of a running median: four weeks, so that each weekday counts alike."""
-
-STORED: Final = frozenset(get_args(ActivityMetric)) - {"session_count"}
-"""The metrics that stored summaries have."""
 
 By = Literal["day", "week", "month"]
 
@@ -153,58 +150,9 @@ class TrendBody(Body):
     """The changes of level between days, in order, whatever the periods."""
 
 
-_Run = tuple[int, int]
-"""The places of the first day of some successive days, and of the first day after them."""
-MOST_RUNS: Final = 4
-"""The most runs of days with a statement each; more of them are read as one."""
-
-
 def _steps(values: Mapping[str, Any], answers: Answers) -> dict[str, Step]:
     """Return the statements that compute the metric on the days that no stored summary has."""
-    query, name = answers["query"], values["metric"]
-    known = metrics.find(name) or OF_HEALTH
-    dates, stored = query["slots"]["dates"], query["stored"] or {}
-    reported = [*stored, *query["reported"]] if known.is_counter else []
-    return {
-        f"{known.statement} {begin}": (
-            metrics.STATEMENTS[known.statement],
-            metrics.values(
-                [name],
-                {each: of_all[begin:end] for each, of_all in query["slots"].items()},
-                reported=[day for day in reported if dates[begin] <= day <= dates[end - 1]],
-            ),
-        )
-        for begin, end in _runs(name, query)
-    }
-
-
-def _runs(name: str, query: Mapping[str, Any]) -> list[_Run]:
-    """Return the runs of days whose values are computed."""
-    dates = query["slots"]["dates"]
-    if name not in STORED:
-        return [(0, len(dates))]
-    unread = set(query["active"])
-    runs: list[_Run] = []
-    for n, day in enumerate(dates):
-        if day in unread:
-            begins = runs.pop()[0] if runs and runs[-1][1] == n else n
-            runs.append((begins, n + 1))
-    return runs if len(runs) <= MOST_RUNS else [(runs[0][0], runs[-1][1])]
-
-
-def _values(name: str, answers: Answers) -> list[float | None]:
-    """Return the value of each day that was read."""
-    query = answers["query"]
-    dates, stored = query["slots"]["dates"], query["stored"] or {}
-    values: list[float | None] = [None] * len(dates)
-    if name in STORED:
-        # Nothing happened on a day that was reported without a session that is not idle.
-        known = dict.fromkeys(query["reported"], 0) | stored
-        values = [known.get(day) for day in dates]
-    statement = (metrics.find(name) or OF_HEALTH).statement
-    for begin, end in _runs(name, query):
-        values[begin:end] = answers[f"{statement} {begin}"]["days"][name]
-    return values
+    return stored.steps([values["metric"]], answers["query"])
 
 
 def _finish(answers: Answers) -> dict[str, Any]:
@@ -213,7 +161,7 @@ def _finish(answers: Answers) -> dict[str, Any]:
     name = query["metric"]
     known = metrics.find(name) or OF_HEALTH
     adds_up = query["aggregation"] == "sum" if known is OF_HEALTH else known.adds_up
-    values = _values(name, answers)
+    values = stored.values(name, answers)
     first = date.fromisoformat(query["range"]["from"])
     last = date.fromisoformat(query["range"]["to"])
     length = (last - first).days + 1

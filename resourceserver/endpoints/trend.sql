@@ -32,51 +32,7 @@ stored as materialized (
                  from svc.pending_days(%(user_id)s, %(first_day)s::date, %(to)s::date) as pending (date)
            )
 ),
-possible_day as (
-    select slot.date,
-           slot.starts_at,
-           slot.ends_at
-      from slot
-      left join stored using (date)
-     where %(is_counted)s::boolean
-       and stored.date is null
-),
---include unreported_days
-reported as (
-    select date
-      from possible_day
-     where starts_at < ends_at
-       and date not in (select date from unreported)
-),
-active as (
-    select date
-      from (
-               select reported.date,
-                      slot.starts_at,
-                      slot.ends_at,
-                      slot.starts_at - interval '24 hours' as day_before
-                 from reported
-                 join slot using (date)
-               offset 0
-           ) as day
-     where exists (
-               select
-                 from activity.app_session
-                where user_id = %(user_id)s
-                  and started_at > day.day_before
-                  and started_at < day.ends_at
-                  and ended_at > day.starts_at
-                  and not idle
-           )
-        or exists (
-               select
-                 from activity.coding_session
-                where user_id = %(user_id)s
-                  and started_at > day.day_before
-                  and started_at < day.ends_at
-                  and ended_at > day.starts_at
-           )
-),
+--include days_not_stored
 device_metric as (
     select unit,
            aggregation
@@ -90,7 +46,7 @@ select json_build_object('from', %(from)s::date, 'to', %(to)s::date) as range,
        (select unit from device_metric) as unit,
        (select aggregation from device_metric) as aggregation,
        %(by)s::text as by,
-       (select json_object_agg(date, value) from stored) as stored,
+       (select json_object_agg(date, json_build_object(%(metric)s::text, value)) from stored) as stored,
        (select coalesce(json_agg(date), '[]') from reported) as reported,
        (select coalesce(json_agg(date), '[]') from active) as active,
 --include rendered_slots

@@ -20,6 +20,58 @@ reported as (
        and date not in (select date from unreported)
 ),
 
+-- fragment: days_not_stored
+-- `reported`: the days in `slot` that `stored` (date) lacks and on which any tracker reported anything; empty unless
+-- %(is_counted)s is true. `active`: those of them with a session that is not idle.
+-- needs: slot (date, ends_at, starts_at)
+-- needs: stored (date)
+-- gives: reported (date)
+-- gives: active (date)
+possible_day as (
+    select slot.date,
+           slot.starts_at,
+           slot.ends_at
+      from slot
+      left join stored using (date)
+     where %(is_counted)s::boolean
+       and stored.date is null
+),
+--include unreported_days
+reported as (
+    select date
+      from possible_day
+     where starts_at < ends_at
+       and date not in (select date from unreported)
+),
+active as (
+    select date
+      from (
+               select reported.date,
+                      slot.starts_at,
+                      slot.ends_at,
+                      slot.starts_at - interval '24 hours' as day_before
+                 from reported
+                 join slot using (date)
+               offset 0
+           ) as day
+     where exists (
+               select
+                 from activity.app_session
+                where user_id = %(user_id)s
+                  and started_at > day.day_before
+                  and started_at < day.ends_at
+                  and ended_at > day.starts_at
+                  and not idle
+           )
+        or exists (
+               select
+                 from activity.coding_session
+                where user_id = %(user_id)s
+                  and started_at > day.day_before
+                  and started_at < day.ends_at
+                  and ended_at > day.starts_at
+           )
+),
 -- fragment: counted_slots
 -- `slot`: each slot of the outer `slot` in two parts: up to its `counted_until`, and the rest, which has no date and so
 -- belongs to no period. The statements of metrics need slots without gaps. A day of which no part counts has no date.

@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from resourceserver.timeline.metrics import METRICS
+from shared.settings import Settings
 from tests.conftest import Person
 from tests.endpoints.attention import streaks, switches, whole_timeline
 from tests.endpoints.histories import History, add_coding, add_sessions, carol_with, histories
+from tests.endpoints.test_summaries import make_due, post
 from tests.endpoints.timeline import (
     CodingSession,
     Session,
@@ -91,6 +93,40 @@ def track(owner: Rows, person: Person, *sessions: tuple[str, int, int]) -> None:
             Session(f"{category} {start}", "laptop", category, start, end, category=category)
             for category, start, end in sessions
         ],
+    )
+
+
+def test_stored_summaries_give_the_same_points(
+    api: TestClient, deployment: Settings, owner: Rows, alice: Person
+) -> None:
+    post(
+        api,
+        alice,
+        ("Code", "Development", "2025-06-16T09:00:00Z", "2025-06-16T09:30:00Z"),
+        ("Slack", "Communication", "2025-06-17T23:30:00Z", "2025-06-18T00:40:00Z"),
+        ("Code", "Development", "2025-06-20T12:00:00Z", "2025-06-20T12:20:00Z"),
+    )
+    pairs = [
+        ("tracked_ms", "productive_ms"),
+        ("focus_ms", "session_count"),
+        ("commits", "coding_ms"),
+    ]
+    days = {"start": "2025-06-16", "end": "2025-06-22", "lag": 1}
+    computed = [ask(api, alice, a, b, **days) for a, b in pairs]
+
+    assert make_due(deployment) == 4
+
+    assert [ask(api, alice, a, b, **days) for a, b in pairs] == computed
+    assert computed[0]["points"] == [
+        {"date": "2025-06-16", "a": HOUR // 2, "b": 0},
+        {"date": "2025-06-17", "a": HOUR // 2, "b": 0},
+    ]
+    # So that the answer tells where it comes from.
+    owner.execute("update activity.daily_summary set tracked_ms = 7")
+    assert ask(api, alice, "tracked_ms", "coding_ms", **days)["points"][0]["a"] == 7
+    assert (
+        ask(api, alice, "tracked_ms", "coding_ms", **days, tz="America/New_York")["points"][0]["a"]
+        > 7
     )
 
 
