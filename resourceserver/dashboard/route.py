@@ -36,7 +36,7 @@ from shared.web import current_request_id
 _POLICY: Final = f"{POLICY}; form-action 'self'"
 _PRIVATE: Final = {"Cache-Control": "private, no-cache", "Vary": "Cookie"}
 _RELOAD_S: Final = 5
-"""After how many seconds a page about a short failure loads itself again."""
+"""After how many seconds a page loads itself again that waits for the end of a short failure, or for data."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,10 @@ class Dashboard:
         html = self.templates.get_template(f"{view.name}.html").render(
             {**self._common(view, scene, known), **view.show(scene, known)}
         )
-        return _conditional(request, html)
+        response = _conditional(request, html)
+        if view.is_waiting(known):
+            response.headers["Refresh"] = str(_RELOAD_S)
+        return response
 
     @staticmethod
     def _common(view: View, scene: Scene, answers: Answers) -> dict[str, Any]:
@@ -138,6 +141,7 @@ class Dashboard:
             "view": view,
             "scene": scene,
             "answers": answers,
+            "is_waiting": view.is_waiting(answers),
             "figure": figures.figure,
             "as_text": figures.text,
             "link": scene.link,

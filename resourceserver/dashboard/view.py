@@ -144,6 +144,8 @@ class View:
     more: Callable[[Scene, Answers], Asks] | None = None
     """Returns further questions that depend on the answers of the first ones."""
     is_in_menu: bool = True
+    is_waiting: Callable[[Answers], bool] = lambda _answers: False
+    """Returns whether the page waits for the person's first data: then it loads itself again."""
 
     @cached_property
     def statements(self) -> tuple[Statement, ...]:

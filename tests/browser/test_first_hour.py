@@ -88,3 +88,21 @@ def test_a_page_that_was_signed_out_says_so_and_stops(
 
     expect(page.get_by_text("You are signed out.")).to_be_visible()
     expect(page.get_by_role("link", name="Look again")).to_be_visible()
+
+
+def test_the_empty_page_of_today_turns_into_the_day(
+    page: Page,
+    open_signed_in: OpenSignedIn,
+    owner: psycopg.Connection[tuple[object, ...]],
+    service: Service,
+) -> None:
+    store_dashboard(owner, service.base_url)
+    open_signed_in(page, "/welcome")
+    page.get_by_role("button", name=CREATE).click()
+    line = page.locator("#line").inner_text()
+    page.get_by_role("link", name="Skip").click()
+    page.get_by_role("button", name="Allow").click()
+    expect(page.get_by_role("link", name="Create the key")).to_be_visible()
+    run(line)
+
+    expect(page.locator('[data-figure="tracked_ms"]').first).to_be_visible()

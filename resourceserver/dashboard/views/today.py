@@ -10,6 +10,7 @@ from resourceserver.dashboard.charts.svg import cut
 from resourceserver.dashboard.figures import Answer
 from resourceserver.dashboard.period import Day
 from resourceserver.dashboard.view import Answers, Ask, Asks, Scene, View, figures
+from resourceserver.dashboard.views import first_steps
 
 MOST_NAMES: Final = 8
 """The most applications and projects; all others are on the day's page."""
@@ -43,9 +44,9 @@ def asks(scene: Scene) -> Asks:
 
 
 def more(scene: Scene, answers: Answers) -> Asks:
-    """Return the question why the day is unusual, if it is."""
+    """Return the question why the day is unusual, if it is; for an empty account, whether it is empty."""
     if "normal" not in answers or not is_unusual(answers["normal"]):
-        return {}
+        return first_steps.asks(answers)
     day = {"date": str(scene.period.first), "tz": scene.tz}
     return {"why": Ask("day_difference", {**day, **up_to(scene)})}
 
@@ -183,8 +184,10 @@ VIEW: Final = View(
         "goals",
         "devices",
         "day_difference",
+        "integrations",
     ),
     asks=asks,
     show=show,
     more=more,
+    is_waiting=first_steps.is_empty,
 )
