@@ -11,7 +11,8 @@ CHOSEN = Settings(base_url="http://localhost:8401")
 OWN = cookies(CHOSEN, "the key of these tests")
 NAME = "svc-dashboard-8401"
 CONTENT = {"token": "abc"}
-GOOD = OWN.encrypt(NAME, CONTENT, 600)
+# Longer than any run of the tests.
+GOOD = OWN.encrypt(NAME, CONTENT, 24 * 3600)
 
 
 def request(value: bytes, name: str = NAME) -> Request:
