@@ -64,7 +64,7 @@ def test_nights_lie_where_the_clock_beside_the_bed_says(
 @pytest.mark.parametrize(
     ("end", "offset", "place", "width"),
     [
-        # A person who sleeps from 09:00 to 17:00 has an axis of 24 hours, from 18:00 to 18:00.
+        # A sleep from 09:00 to 17:00 needs an axis of 24 hours, from 18:00 to 18:00.
         ("2025-06-16T17:00Z", "+00:00", "62.5", "33.3"),
         # Clocks went back at 03:00. The offset at the end counts for the whole night: from 22:00.
         ("2025-10-26T05:00Z", "+01:00", "22.2", "44.4"),
