@@ -240,9 +240,9 @@ class Addresses(Protocol):
 
 
 def expect_signed_in(page: Page, service: Addresses, email: str) -> None:
-    """Expect that signing in has succeeded and has led to the dashboard; then open the settings."""
+    """Expect the dashboard after signing in, or the first steps after joining; then open the settings."""
     # The dashboard may send the browser on, to its request for authorization.
-    end = f"{re.escape(service.base_url)}/|{re.escape(service.auth_url)}/oauth/"
+    end = f"{re.escape(service.base_url)}/|{re.escape(service.auth_url)}/(oauth/|welcome)"
     expect(page).to_have_url(re.compile(f"^({end})"))
     page.goto(f"{service.auth_url}/settings")
     expect(page.get_by_text(f"Signed in as {email}")).to_be_visible()
