@@ -100,8 +100,10 @@ def take_views(
     # Playwright's event loop counts as running in this thread.
     with ThreadPoolExecutor(1) as other:
         other.submit(invent, served, ada.email, f"--days={DAYS}").result()
-        first = noon - timedelta(hours=12)
-        other.submit(crowd, owner, served, crowded.user_id, first, noon, sessions=SESSIONS).result()
+        # The whole of yesterday, and half of today.
+        times = (noon - timedelta(hours=36), noon)
+        count = SESSIONS * 3 // 2
+        other.submit(crowd, owner, served, crowded.user_id, *times, sessions=count).result()
     full = [*product(SCHEMES, SCREENS), ("print", "paper")]
     few = [("light", "desktop"), ("dark", "phone")]
     today = noon.date()
