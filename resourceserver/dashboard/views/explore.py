@@ -11,6 +11,8 @@ from datetime import date
 from typing import Any, Final, Self
 from urllib.parse import urlencode
 
+from markupsafe import Markup
+
 from resourceserver.dashboard.charts import (
     DURATION,
     Bar,
@@ -29,6 +31,7 @@ from resourceserver.dashboard.figures import Answer
 from resourceserver.dashboard.period import Misaddressed, PagedRange, year_until
 from resourceserver.dashboard.view import Answers, Ask, Asks, Scene, View, figures
 
+LINK: Final = Markup('<a href="{}">{}</a>')
 ROWS: Final = 30
 """The rows of a page of a list."""
 MOST_NAMES: Final = 10
@@ -131,12 +134,15 @@ def year_map(scene: Scene, domain: Domain, answer: Answer) -> Grid:
 
 
 def year_table(scene: Scene, domain: Domain, answer: Answer) -> Table:
-    """Return the table of the days on which there was anything, the newest first."""
+    """Return the table of the days on which there was anything, the newest first, with a link to each."""
     write = figures(scene)
     return Table(
         ("Day", domain.metric_title),
         [
-            (write.text(row["from"], "day"), write.figure(answer, f"/data/{n}/value", domain.kind))
+            (
+                LINK.format(scene.link(f"/day/{row['from']}"), write.text(row["from"], "day")),
+                write.figure(answer, f"/data/{n}/value", domain.kind),
+            )
             for n, row in reversed(list(enumerate(answer["data"])))
             if row["value"]
         ],
