@@ -162,10 +162,13 @@ def registered_redirect_uri(query: Form, client: Client, *, port_may_vary: bool)
     given = query.get("redirect_uri")
     if given is None:
         raise UnusableRedirectURI(_absence(query, "redirect_uri"), parameter="redirect_uri")
-    if _is_registered(client, given, port_may_vary=port_may_vary):
-        if client.client_id == DASHBOARD_CLIENT_ID:
-            # It follows from SVC_BASE_URL, which an operator may set to an http address in a private network.
+    if client.client_id == DASHBOARD_CLIENT_ID:
+        # Its codes are issued without a question, so no other program of this machine may receive one. The
+        # URI follows from SVC_BASE_URL, which an operator may set to an http address in a private network.
+        if given in client.redirect_uris:
             return given
+        raise UnusableRedirectURI(parameter="redirect_uri")
+    if _is_registered(client, given, port_may_vary=port_may_vary):
         try:
             # The rules may be stricter than they were when the client was registered.
             redirects.check(given)

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any, Final
 
 import psycopg
@@ -10,6 +11,10 @@ import pytest
 from httpx2 import Response
 from starlette.testclient import TestClient
 
+from authserver.errors import UnusableRedirectURI
+from authserver.forms import Form
+from authserver.oauth.authorize import registered_redirect_uri
+from authserver.oauth.clients import Client
 from shared import tokens
 from shared.dashboard import DASHBOARD_CLIENT_ID
 from shared.settings import Settings
@@ -240,6 +245,17 @@ def test_its_redirect_uri_must_be_exact(
 
     assert response.status_code == 400
     assert "location" not in response.headers
+
+
+def test_its_port_may_not_vary_even_if_those_of_other_applications_may() -> None:
+    registered, other_port = "http://localhost:8401/signed-in", "http://localhost:9999/signed-in"
+    own_pages = Client(DASHBOARD_CLIENT_ID, "own pages", [registered], None)
+    other = replace(own_pages, client_id="svc_client_other")
+    given = Form({"redirect_uri": [other_port]})
+
+    assert registered_redirect_uri(given, other, port_may_vary=True) == other_port
+    with pytest.raises(UnusableRedirectURI):
+        registered_redirect_uri(given, own_pages, port_may_vary=True)
 
 
 @pytest.mark.parametrize(
