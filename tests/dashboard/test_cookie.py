@@ -56,19 +56,28 @@ def test_any_other_value_counts_as_no_cookie(value: bytes) -> None:
     assert OWN.open(request(value), NAME) is None
 
 
-def test_the_names_are_those_of_this_port_alone() -> None:
-    header = b"; ".join(
+def test_the_names_are_those_of_this_port_alone_and_each_can_be_ended() -> None:
+    attempt = OWN.attempt_name("0123456789abcdef.secret")
+    header = "; ".join(
         [
-            b"svc-dashboard-8401=a",
-            b"svc-dashboard-8401-attempt-x=b",
-            b"svc-dashboard-84010=c",
-            b"svc_session=d",
+            "svc-dashboard-8401=a",
+            f"{attempt}=b",
+            "svc-dashboard-8401-round=c",
+            "svc-dashboard-84010=d",
+            "svc_session=e",
+            # Other programs of the machine can set these.
+            "svc-dashboard-8401-attempt-(x)=f",
+            "svc-dashboard-8401-attempt-x y=g",
         ]
     )
 
-    names = OWN.names(Request({"type": "http", "headers": [(b"cookie", header)]}))
+    names = OWN.names(Request({"type": "http", "headers": [(b"cookie", header.encode())]}))
+    response = Response()
+    for name in names:
+        OWN.delete(response, name)
 
-    assert names == ["svc-dashboard-8401", "svc-dashboard-8401-attempt-x"]
+    assert names == ["svc-dashboard-8401", attempt, "svc-dashboard-8401-round"]
+    assert len(response.headers.getlist("set-cookie")) == 3
 
 
 def test_over_https_a_cookie_belongs_to_one_host() -> None:

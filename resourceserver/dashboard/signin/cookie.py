@@ -14,6 +14,7 @@ name, so that no cookie can stand for another one. Any value that does not open 
 import base64
 import json
 import os
+import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -92,9 +93,13 @@ class Cookies:
         response.delete_cookie(name, secure=self._is_https, httponly=True, samesite="lax")
 
     def names(self, request: Request) -> list[str]:
-        """Return the names of all cookies of the dashboard in ``request``, whatever their values are."""
-        names = dict(_pairs(request))
-        return [name for name in names if f"{name}-".startswith(f"{self.name}-")]
+        """Return the names of all cookies of the dashboard in ``request``, whatever their values are.
+
+        Over http every program of the machine can set cookies here, also under names that no response may
+        repeat. Such names are left out.
+        """
+        own = re.compile(rf"{re.escape(self.name)}(-attempt-[0-9a-f]{{16}}|-round)?")
+        return [name for name in dict(_pairs(request)) if own.fullmatch(name)]
 
     @property
     def _is_https(self) -> bool:
