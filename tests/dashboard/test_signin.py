@@ -469,6 +469,18 @@ def test_a_browser_with_many_open_attempts_keeps_the_newest(
     assert counts[-1] == 2
 
 
+def test_attempts_with_long_addresses_leave_room_for_the_token(browser: Browser) -> None:
+    browser.follow(browser.get(browser.consent()))
+    # The cookie of a browser that the account knows. Other programs of the machine have some too.
+    browser.keep("svc_known", f"{'0' * 32}-{'1' * 13}.{'x' * 43}")
+    browser.keep("other", "x" * 1000)
+
+    for _ in range(16):
+        browser.get(f"/sign-in?{urlencode({'to': f'{WEEK}&x=' + '9' * 480})}")
+
+    assert browser.get(WEEK).status_code == 200
+
+
 def test_no_route_for_programs_reads_the_cookie(
     settings: Settings, alice: Person, tmp_path: Path
 ) -> None:

@@ -52,8 +52,8 @@ _ATTEMPT_S: Final = 600
 _ROUND_S: Final = 60
 _MOST_ATTEMPTS: Final = 16
 """The most attempts that a browser may have under way; with more, all earlier ones end."""
-# At most 512 characters, so that the cookies of many tabs fit into the headers of a request.
-_DESTINATION: Final = re.compile(r"/(?!/)[A-Za-z0-9._~!$&'()*+,;=:@%/?-]{0,511}")
+# At most 256 characters, so that the cookies of many tabs and all others fit into the headers of a request.
+_DESTINATION: Final = re.compile(r"/(?!/)[A-Za-z0-9._~!$&'()*+,;=:@%/?-]{0,255}")
 _ERROR: Final = re.compile(r"[a-z_]{1,40}")
 
 
