@@ -427,6 +427,17 @@ def test_the_question_can_be_shown_again(browser: Browser) -> None:
     assert parse_qs(urlsplit(response.headers["location"]).query)["prompt"] == ["consent"]
 
 
+def test_declining_another_choice_says_that_the_earlier_one_holds(browser: Browser) -> None:
+    browser.follow(browser.get(browser.consent()))
+    choice = browser.follow(browser.get(f"/sign-in?{urlencode({'ask': 1, 'to': WEEK})}"))
+
+    declined = browser.follow(browser.submit(choice, decision="decline"))
+
+    assert "Nothing was changed" in declined.text
+    assert f'href="{WEEK}"' in declined.text
+    assert browser.get(WEEK).status_code == 200
+
+
 @pytest.mark.parametrize(
     "given",
     [

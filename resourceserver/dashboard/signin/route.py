@@ -88,10 +88,16 @@ _GONE: Final = Notice(
 )
 _DECLINED: Final = Notice(
     403,
-    "The dashboard may not see your data",
-    "You declined, so there is nothing to see here, and nothing was changed. You can allow it at any time, "
-    "and for some kinds of data alone.",
-    "Ask again",
+    "The dashboard may not show your data",
+    "You declined, so there is nothing to see here. You can allow it at any time, also for only some kinds "
+    "of data.",
+    "Choose again",
+)
+_UNCHANGED: Final = Notice(
+    403,
+    "Nothing was changed",
+    "You declined, so the dashboard still shows what you allowed before.",
+    "Back to the dashboard",
 )
 _WRONG_SERVER: Final = Notice(
     400,
@@ -213,7 +219,8 @@ class SignIn:
             if _sole(request, "iss") != self.settings.auth_url:
                 raise _Failed(_WRONG_SERVER)
             if "error" in given:
-                raise _Failed(_notice(given["error"]))
+                is_open = self.cookies.open(request, self.cookies.name) is not None
+                raise _Failed(_notice(given["error"], is_open=is_open))
             exchanged = await self._redeem(_sole(request, "code"), attempt["verifier"])
         except _Failed as failure:
             response = self._page(failure.notice, path)
@@ -304,7 +311,9 @@ class SignIn:
         return site == "same-origin" and origin in ("null", self.settings.base_url)
 
     def _page(self, notice: Notice, path: str) -> Response:
-        link = f"{SIGN_IN_PATH}?{urlencode({'to': self.destination(path)})}"
+        view = self.destination(path)
+        sign_in = f"{SIGN_IN_PATH}?{urlencode({'to': view})}"
+        link = view if notice is _UNCHANGED else sign_in
         return self._render("problem.html", notice.status, notice=notice, link=link)
 
     def _render(self, template: str, status: int, **content: object) -> Response:
@@ -335,12 +344,15 @@ def _challenge(verifier: str) -> str:
     return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
-def _notice(error: str) -> Notice:
-    """Return what a page says about an error response (RFC 6749, section 4.1.2.1)."""
+def _notice(error: str, *, is_open: bool) -> Notice:
+    """Return what a page says about an error response (RFC 6749, section 4.1.2.1).
+
+    ``is_open``: the browser still has the access of an earlier consent.
+    """
     log.info("sign-in: error %s", error if _ERROR.fullmatch(error) else "malformed")
     match error:
         case "access_denied":
-            return _DECLINED
+            return _UNCHANGED if is_open else _DECLINED
         case "temporarily_unavailable" | "server_error":
             return _AWAY
     return _REFUSED
