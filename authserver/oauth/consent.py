@@ -12,6 +12,7 @@ from authserver.forms import Form
 from authserver.oauth import grants, redirects, requests
 from authserver.oauth.authorize import code_location, error_location
 from authserver.oauth.requests import PendingKey, PendingRequest
+from authserver.people import sessions
 from authserver.people.sessions import Browser, StaleForm
 from authserver.web.failures import RequestGone
 from authserver.web.page import Page
@@ -22,7 +23,6 @@ from shared.scopes import SCOPES, WITHOUT_ENDPOINT
 from shared.tokens import Token
 
 _NOTHING_TICKED: Final = "Nothing is ticked, so nothing was allowed. Tick one, or decline."
-_REFRESH_DAYS: Final = grants.REFRESH_TOKEN_LIFETIME.days
 
 
 async def show(server: Server, request: Request) -> Response:
@@ -136,13 +136,16 @@ def _page(
     problem: str | None = None,
 ) -> Page:
     requested = pending.scopes or []
+    is_built_in = pending.client_id == DASHBOARD_CLIENT_ID
+    # Its grants end with the sign-in session.
+    idle_lifetime = sessions.IDLE_LIFETIME if is_built_in else grants.REFRESH_TOKEN_LIFETIME
     return Page(
         "consent.html",
         {
             "problem": problem,
             "ticked": () if problem else requested,
             "client_name": pending.client_name,
-            "is_built_in": pending.client_id == DASHBOARD_CLIENT_ID,
+            "is_built_in": is_built_in,
             "destination": redirects.destination(pending.redirect_uri),
             "is_loopback": redirects.is_loopback(pending.redirect_uri),
             "is_private_use": redirects.is_private_use(pending.redirect_uri),
@@ -151,7 +154,7 @@ def _page(
             "new": {scope for scope in requested if granted_before and scope not in granted_before},
             "is_known": bool(granted_before),
             "resource": pending.resource or server.settings.base_url,
-            "refresh_days": _REFRESH_DAYS,
+            "idle_days": idle_lifetime.days,
             "request": request_id.text,
             "without_endpoint": WITHOUT_ENDPOINT,
         },

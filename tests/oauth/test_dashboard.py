@@ -70,6 +70,7 @@ def test_the_first_visit_asks_for_consent_on_a_page_that_says_whose_pages_these_
     assert page.status_code == 200
     assert "own pages</strong> show you your data, at <code>testserver</code>" in page.text
     assert "its own claim" not in page.text
+    assert "has not been used for 30 days" in page.text
     assert ("scope", "read:music") in forms(page)[0].fields
 
 
