@@ -7,9 +7,10 @@ its name at the end.
 import os
 import re
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
@@ -68,23 +69,27 @@ def _completed(file: Path, *, force: bool) -> Iterator[BinaryIO]:
     """Yield a new file for this person alone, which gets the name ``file`` if the block ends well."""
     if not force:
         _refuse_existing(file)
-    part = file.with_name(f"{file.name}.part")
+    part = None
     try:
-        with open(part, "wb", opener=_private) as written:
+        # mkstemp lets nobody else read what it makes, and two exports at once share nothing.
+        descriptor, part = tempfile.mkstemp(".part", f"{file.name}.", file.parent)
+        with open(descriptor, "wb") as written:
             yield written
             written.flush()
             os.fsync(written.fileno())
-        part.replace(file)
+        os.replace(part, file)
     except OSError as error:
-        part.unlink(missing_ok=True)
-        raise click.ClickException(f"{error.filename or file}: {error.strerror}") from error
+        _remove(part)
+        raise click.ClickException(f"{file}: {error.strerror}") from error
     except BaseException:
-        part.unlink(missing_ok=True)
+        _remove(part)
         raise
 
 
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW, 0o600)
+def _remove(part: str | None) -> None:
+    if part is not None:
+        with suppress(OSError):
+            os.unlink(part)
 
 
 def _copy(answer: httpx2.Response, written: BinaryIO) -> int:

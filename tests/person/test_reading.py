@@ -239,6 +239,20 @@ def test_an_export_is_saved_for_the_person_alone(
     assert list(tmp_path.glob("*.part")) == []
 
 
+def test_an_export_is_private_and_whole_beside_the_rest_of_another_one(
+    terminal: Terminal, tmp_path: Path
+) -> None:
+    file, rest = tmp_path / "all.json", tmp_path / "all.json.part"
+    rest.write_text("of an export that still runs")
+    rest.chmod(0o644)
+
+    done = terminal.run("export", "--out", str(file))
+
+    assert done.exit_code == 0, done.output
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert rest.read_text() == "of an export that still runs"
+
+
 @contextmanager
 def broken_server() -> Iterator[str]:
     """Run a server that breaks its answers off; yields its address."""
