@@ -33,6 +33,7 @@ import psycopg
 from deploy.demo.command import demo
 from deploy.migrate import migrate
 from deploy.postgres.embedded import EmbeddedPostgres
+from resourceserver.dashboard.period import Misaddressed
 from resourceserver.dashboard.signin.cookie import cookies
 from resourceserver.dashboard.view import View
 from resourceserver.dashboard.views import VIEWS
@@ -121,7 +122,7 @@ def _cpu_ms(pid: int) -> float:
 
 
 def addresses(view: View, today: date) -> list[str]:
-    """Return the addresses of a view: the current period, one that is over, and a year if it has a range."""
+    """Return the addresses of a view: the current period, one that is over, and the longest range."""
     over = today - timedelta(days=8)
     week = over.isocalendar()
     values = {
@@ -136,8 +137,20 @@ def addresses(view: View, today: date) -> list[str]:
         own = [path.replace(part[0], value) for value in values[part[1]]] if part else [path]
         found += own
         if takes_a_range(view):
-            found += [f"{each}?from={today - timedelta(days=364)}&to={today}" for each in own]
+            found += [f"{each}?{longest_range(view, today)}" for each in own]
     return found
+
+
+def longest_range(view: View, today: date) -> str:
+    """Return a query with a year, or with as many days as the view takes."""
+    for days in (365, 92, 31):
+        first = str(today - timedelta(days=days - 1))
+        try:
+            view.address.parse({"path": view.paths[0], "from": first, "to": str(today)})
+        except Misaddressed:
+            continue
+        return f"from={first}&to={today}"
+    raise click.ClickException(f"{view.name} takes no range")
 
 
 @contextmanager
