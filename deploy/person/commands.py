@@ -110,6 +110,10 @@ def login(
             raise
     click.echo(f"Signed in at {new.server}. Granted: {screen.plain(new.scope)}")
     if before is not None:
+        try:
+            where.forget(before, new)
+        except click.ClickException as error:
+            click.echo(f"The tokens before are still in the keyring: {error.message}", err=True)
         with requests.client(before.server) as http:
             try:
                 sign_in.revoke(http, before)

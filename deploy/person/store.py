@@ -170,6 +170,14 @@ class Store:
         self._new.rename(self.file)
         _flush(self.directory)
 
+    def forget(self, before: Login, login: Login) -> None:
+        """Remove the tokens of the login ``before`` from the keyring, now that ``login`` has replaced it.
+
+        In the keyring, those for the same server are replaced already. Raises ClickException.
+        """
+        if before.is_in_keyring and (not login.is_in_keyring or login.server != before.server):
+            keyring.delete(before.server)
+
     def remove(self, login: Login) -> None:
         """Remove the login. The caller holds the lock. Raises ClickException."""
         try:

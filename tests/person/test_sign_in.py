@@ -374,6 +374,20 @@ def test_a_keyring_keeps_the_tokens_instead_of_the_file(
     assert weak.stderr == "Error: this machine has no keyring that can keep tokens\n"
 
 
+def test_a_new_login_in_the_file_leaves_no_tokens_in_the_keyring(
+    browser: Browser, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keyring = Keyring()
+    monkeypatch.setitem(sys.modules, "keyring", cast("ModuleType", keyring))
+    terminal.run("login", "--keyring")
+
+    done = terminal.run("login")
+
+    assert done.exit_code == 0, done.output
+    assert keyring.kept == {}
+    assert terminal.run("apps").exit_code == 0
+
+
 def test_a_login_that_others_may_read_is_closed_to_them(
     browser: Browser, terminal: Terminal
 ) -> None:
