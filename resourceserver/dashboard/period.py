@@ -155,6 +155,10 @@ class PartOfDay:
             except ValueError as error:
                 raise Misaddressed(f"The part “{name}” of the address {error}.") from error
         start, end = given["from"], given["to"]
+        for at in (start, end):
+            # Beyond, the clock of a zone may have no date.
+            if at is not None and not FIRST_DAY <= at.date() <= LAST_DAY + timedelta(days=1):
+                raise Misaddressed(f"It must lie between {FIRST_DAY} and {LAST_DAY}.")
         if (start is None) != (end is None):
             raise Misaddressed("A part of a day has a start and an end.")
         if start is not None and end is not None and not start <= end <= start + cls.LONGEST:

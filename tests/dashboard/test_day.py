@@ -146,10 +146,23 @@ def test_a_crowded_day_is_small_and_says_what_it_leaves_out(
         "from=yesterday&to=2025-06-16T08:00:00Z",
         "from=2025-06-16T08:00:00Z&to=2025-06-16T07:00:00Z",
         "from=2025-06-16T08:00:00Z&to=2025-06-19T08:00:00Z",
+        "from=0001-01-01T00:00:00Z&to=0001-01-01T01:00:00Z&tz=America/New_York",
+        "from=9999-12-31T22:00:00Z&to=9999-12-31T23:00:00Z&tz=Asia/Tokyo",
     ],
 )
 def test_a_part_that_is_none_has_no_page(visit: Visit, part: str) -> None:
     assert visit.open(f"/day/2025-06-16?{part}").status_code == 404
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "from=2025-06-16t08:00:00z&to=2025-06-16t09:00:00z",
+        "from=20250616T0800Z&to=2025-06-16T11:00:00,0%2B02:00",
+    ],
+)
+def test_a_part_may_be_written_in_each_way_that_the_api_knows(visit: Visit, part: str) -> None:
+    assert "<h2>08:00 to 09:00</h2>" in visit.open(f"/day/2025-06-16?{part}").text
 
 
 @pytest.mark.parametrize("day", ["1900-01-01", "9998-12-31"])

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
+from resourceserver.api.parameters import parse_instant
 from resourceserver.dashboard.charts import MISSING, Range, Row, Stretch, Unit, band, ribbon
 from resourceserver.dashboard.charts.line import Line
 from resourceserver.dashboard.charts.ribbon import Ribbon
@@ -64,7 +65,11 @@ def part_of_day(scene: Scene) -> dict[str, str] | None:
     """Return the part of the day whose sessions are listed, as parameters; None without one."""
     if "from" not in scene.parts:
         return None
-    return {"from": scene.parts["from"], "to": scene.parts["to"]}
+    # The API knows more ways to write an instant than Figures.
+    return {
+        name: parse_instant(scene.parts[name]).isoformat(timespec="milliseconds")
+        for name in ("from", "to")
+    }
 
 
 def show(scene: Scene, answers: Answers) -> dict[str, Any]:
