@@ -123,3 +123,4 @@ def test_longer_ranges_are_refused_with_the_longest_one(visit: Visit) -> None:
     assert "A range has at most 92 days." in page.text
     assert visit.open("/body?from=9998-12-31&to=9998-12-31").status_code == 200
     assert visit.open("/body?from=1900-01-01&to=1900-01-02").status_code == 200
+    assert visit.open("/body?to=1900-01-01&tz=Asia/Tokyo").status_code == 200

@@ -85,6 +85,38 @@ def test_each_figure_is_the_one_of_the_api(view: View, visit: Visit) -> None:
 
 
 @by_name
+@pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "Pacific/Midway"])
+def test_questions_at_the_ends_of_the_calendar_are_ones_that_endpoints_take(
+    view: View, zone: str
+) -> None:
+    # An exception at this point would cost a connection to the database.
+    ranges: list[dict[str, str]] = [
+        *({"from": day, "to": day} for day in ("1900-01-01", f"{LAST}", "9998-12-31")),
+        *({"from": "1900-01-01"}, {"to": "1900-01-01"}, {"from": "9998-12-31"}),
+    ]
+    days = [{"day": day} for day in ("1900-01-01", "9998-12-31")]
+    weeks = [{"week": week} for week in ("1900-W03", "9998-W51")]
+    years = [{"year": year} for year in ("1900", "9998")]
+    domains = [{"domain": name, "to": "1900-01-01"} for name in DOMAINS]
+    known = {
+        "tz": zone,
+        "today": f"{LAST}",
+        "now": f"{LAST}T10:00:00.123456Z",
+        "week_starts_on": 7,
+        "scopes": [endpoint.scope for endpoint in ENDPOINTS],
+    }
+    count = 0
+    for parts in ranges + days + weeks + years + domains:
+        try:
+            address = view.address.parse({"path": "/", **parts})
+        except Misaddressed:
+            continue
+        question = view.question(address, {"path": "/", **parts})
+        count += len(question.parts(known))
+    assert count
+
+
+@by_name
 def test_a_page_is_small_and_nothing_in_it_needs_a_looser_policy(view: View, visit: Visit) -> None:
     for address in addresses(view):
         page = visit.open(address)

@@ -1,7 +1,7 @@
 """Sleep and body: nights under each other, how regular they are, and measures in their own band."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, Final
 
@@ -12,7 +12,7 @@ from resourceserver.dashboard.charts import Range as Ranged
 from resourceserver.dashboard.charts.line import Line
 from resourceserver.dashboard.charts.ribbon import Ribbon
 from resourceserver.dashboard.figures import ABSENT, Answer
-from resourceserver.dashboard.period import Range, day_start, written
+from resourceserver.dashboard.period import Range
 from resourceserver.dashboard.view import Answers, Ask, Asks, Scene, View, figures
 
 SUMMARY_DAYS: Final = 28
@@ -69,10 +69,7 @@ def latest(scene: Scene) -> dict[str, str]:
     """Return the last days of the range up to today as instants."""
     last = min(scene.period.last, scene.today)
     first = max(scene.period.first, last - timedelta(days=SUMMARY_DAYS - 1))
-    return {
-        "from": written(day_start(first, scene.tz)),
-        "to": written(day_start(last + timedelta(days=1), scene.tz)),
-    }
+    return replace(scene.period, first=first, last=last).instant_query(scene.tz)
 
 
 def show(scene: Scene, answers: Answers) -> dict[str, Any]:
