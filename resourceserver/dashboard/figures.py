@@ -114,14 +114,19 @@ class Figures:
     tz: str
 
     def figure(
-        self, answer: Answer, pointer: str, kind: str, unit: str = "", name: str | None = None
+        self,
+        answer: Answer,
+        pointer: str,
+        kind: str,
+        unit: str | tuple[str, str] = "",
+        name: str | None = None,
     ) -> Markup:
         """Return the value at ``pointer`` of an answer as text with its raw value.
 
         ``kind`` is one of the formats above, or ``time`` for the local clock of an instant, or ``moment`` for
-        its day as well. ``unit`` follows the number; ``name`` replaces the last part of the pointer as the
-        name of the figure. Null is written as absent. Raises LookupError for a place that the answer does not
-        have.
+        its day as well. ``unit`` follows the number, in its singular or its plural if it has both; ``name``
+        replaces the last part of the pointer as the name of the figure. Null is written as absent. Raises
+        LookupError for a place that the answer does not have.
         """
         value = answer.at(pointer)
         if value is None:
@@ -130,6 +135,8 @@ class Figures:
         raw = escape(value) if isinstance(value, str) else json.dumps(value)
         name = name or pointer.rpartition("/")[2]
         source = f"{answer.name}#{pointer}"
+        if isinstance(unit, tuple):
+            unit = unit[0] if value == 1 else unit[1]
         words = f"{text}\u00a0{unit}" if unit else text
         # A year has thousands of figures, and Markup.format takes five times as long as this.
         return Markup(  # noqa: S704 -- all parts are escaped

@@ -1,6 +1,7 @@
 """Figures: the text of a number, its raw value, and the place where the API has it."""
 
 import json
+import re
 from html.parser import HTMLParser
 from typing import Any
 
@@ -29,6 +30,16 @@ def test_null_is_absent_and_not_zero() -> None:
     known = answer({"steps": None, "zero": 0})
     assert "no data" in FIGURES.figure(known, "/steps", "count")
     assert ">0<" in FIGURES.figure(known, "/zero", "count")
+
+
+def test_a_unit_with_a_plural_follows_its_number() -> None:
+    known = answer({"days": [0, 1, 2]})
+    figures = [FIGURES.figure(known, f"/days/{n}", "count", ("day", "days")) for n in range(3)]
+    assert [re.findall(r">(.*)<", each) for each in figures] == [
+        ["0\u00a0days"],
+        ["1\u00a0day"],
+        ["2\u00a0days"],
+    ]
 
 
 def test_a_figure_that_the_answer_does_not_have_is_a_mistake() -> None:

@@ -27,7 +27,7 @@ from resourceserver.dashboard.charts import (
 from resourceserver.dashboard.charts.bars import Bars, TopBars
 from resourceserver.dashboard.charts.grid import Grid
 from resourceserver.dashboard.charts.map import distance_m
-from resourceserver.dashboard.figures import Answer
+from resourceserver.dashboard.figures import Answer, count
 from resourceserver.dashboard.period import Misaddressed, PagedRange, year_until
 from resourceserver.dashboard.view import Answers, Ask, Asks, Scene, View, figures
 
@@ -179,7 +179,11 @@ def _code_show(_scene: Scene, answers: Answers) -> dict[str, Any]:
     chart: TopBars = top(
         "repositories",
         [
-            Bar(row["name"], parts=[row[kind] for kind in kinds], text=f"{row['count']} events")
+            Bar(
+                row["name"],
+                parts=[row[kind] for kind in kinds],
+                text=f"{count(row['count'])} {'event' if row['count'] == 1 else 'events'}",
+            )
             for row in answers["repositories"]["data"][:MOST_NAMES]
         ],
         parts=[kind.replace("_", " ") for kind in kinds],
