@@ -76,6 +76,12 @@ def test_a_leap_year_has_a_cell_for_each_day_from_its_first_weekday_on() -> None
     assert (cells["/day/2024-12-31"], shifted["/day/2024-12-31"]) == ((52, 1), (52, 2))
 
 
+def test_today_is_not_a_day_with_least() -> None:
+    drawn = days(scene("2026", "2026-01-02"), find("focus_ms"), trend("2026-01-01", [HOUR, 1000]))
+
+    assert drawn.lowest == ["/data/0"]
+
+
 def test_the_days_that_stand_out_are_known_ones() -> None:
     values = [3 * HOUR, None, 0, HOUR, 3 * HOUR, 2 * HOUR]
     drawn = days(scene("2025", "2025-01-06"), find("focus_ms"), trend("2025-01-01", values))

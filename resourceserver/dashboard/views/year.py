@@ -76,7 +76,8 @@ class Days:
     highest: list[str]
     """The pointers of the days with the largest values, the largest first."""
     lowest: list[str]
-    """The pointers of the days with the smallest values above zero, the smallest first."""
+    """The pointers of the days with the smallest values above zero, the smallest first; not today, which is not
+    over."""
 
     @property
     def has_sum(self) -> bool:
@@ -123,6 +124,7 @@ def days(scene: Scene, metric: Metric, answer: Answer) -> Days:
     known = sorted(
         (row["value"], -n) for n, row in enumerate(answer["data"]) if row["value"] is not None
     )
+    today = (scene.today - scene.period.first).days
     return Days(
         metric,
         answer,
@@ -137,7 +139,7 @@ def days(scene: Scene, metric: Metric, answer: Answer) -> Days:
         ),
         rows(scene, metric, answer),
         [f"/data/{-n}" for _, n in known[: -EXTREMES - 1 : -1]],
-        [f"/data/{-n}" for value, n in known if value > 0][:EXTREMES],
+        [f"/data/{-n}" for value, n in known if value > 0 and -n != today][:EXTREMES],
     )
 
 
