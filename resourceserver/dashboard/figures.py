@@ -5,7 +5,7 @@ the API does not give.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any, Final
@@ -156,6 +156,11 @@ class Figures:
     def local(self, instant: str) -> datetime:
         """Return an instant of the API in the time zone of the page."""
         return datetime.fromisoformat(instant).astimezone(ZoneInfo(self.tz))
+
+
+def stands_out(rows: Sequence[Mapping[str, Any]], member: str) -> bool:
+    """Tell whether the first row of a list has more than each other one, so that a caption may say so."""
+    return len(rows) > 1 and bool(rows[0][member] > rows[1][member])
 
 
 def escaped(key: str) -> str:

@@ -73,6 +73,20 @@ def test_a_stretch_is_at_its_place_and_leads_to_its_sessions(
     assert any(each.endswith(category) for each in Page(part).links)
 
 
+@pytest.mark.parametrize(
+    ("end", "stands_out"), [(9, False), (10, False), (11, True)], ids=["only", "tie", "most"]
+)
+def test_an_application_has_more_than_any_other_only_if_it_has(
+    visit: Visit, owner: Owner, alice: Person, end: int, stands_out: bool
+) -> None:
+    chess = [used("Chess", 12, 12 + end - 9, "Games")] if end > 9 else []
+    add_sessions(owner, alice, [used("Code", 9, 10), *chess])
+
+    page = visit.open("/day/2025-06-16").text
+
+    assert ("more than with any other" in page) is stands_out
+
+
 def test_activity_ends_with_the_long_gap(visit: Visit, owner: Owner, alice: Person) -> None:
     add_sessions(owner, alice, [used("Code", 9, 18), used("Code", 23, 25.5), used("Code", 33, 40)])
 
