@@ -76,8 +76,7 @@ class Days:
     highest: list[str]
     """The pointers of the days with the largest values, the largest first."""
     lowest: list[str]
-    """The pointers of the days with the smallest values above zero, the smallest first; not today, which is not
-    over."""
+    """The pointers of the days with the smallest values above zero, the smallest first, without today."""
 
     @property
     def has_sum(self) -> bool:
