@@ -92,6 +92,9 @@ def test_a_day_links_to_its_page_and_stands_beside_the_one_a_week_before(visit: 
     assert {f"/day/2025-10-{day}?tz=Europe%2FBerlin" for day in range(20, 27)} <= set(
         Page(page.text).links
     )
+    back = [link for link in Page(page.text).links if "back=" in link]
+    assert back
+    assert all(link.endswith("=/week/2025-W43%3Ftz%3DEurope%252FBerlin") for link in back)
     chart = page.text.partition('id="days"')[2].partition("</figure>")[0]
     assert chart.count('class="missing"') == 5
     # Only Friday has a mark of the week before.

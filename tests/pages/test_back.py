@@ -83,6 +83,7 @@ def test_a_link_may_compare_window_titles_by_a_part(
     alice_browser.submit(page, form=1, category="Reference")
 
     assert "there is nothing of it" in page.text
+    assert f'href="{PATH}?back=/day/' in page.text
     assert stored(owner, alice) == [("title", "contains", "Tide", "Reference")]
 
 
