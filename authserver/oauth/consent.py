@@ -139,11 +139,15 @@ def _page(
     is_built_in = pending.client_id == DASHBOARD_CLIENT_ID
     # Its grants end with the sign-in session.
     idle_lifetime = sessions.IDLE_LIFETIME if is_built_in else grants.REFRESH_TOKEN_LIFETIME
+    # The dashboard always requests everything that it can show. What was left out before stays so until
+    # the person ticks it.
+    keeps_choice = is_built_in and granted_before
+    ticked = [each for each in requested if each in granted_before] if keeps_choice else requested
     return Page(
         "consent.html",
         {
             "problem": problem,
-            "ticked": () if problem else requested,
+            "ticked": () if problem else ticked,
             "client_name": pending.client_name,
             "is_built_in": is_built_in,
             "destination": redirects.destination(pending.redirect_uri),

@@ -174,6 +174,17 @@ def test_prompt_consent_asks_again_and_the_answer_replaces_the_grant(
     assert renewed(own_pages, alice_browser)["scope"] == "read:music"
 
 
+def test_what_was_left_out_before_is_not_ticked_when_the_question_comes_again(
+    own_pages: Application, alice_browser: Visitor
+) -> None:
+    consent(own_pages, alice_browser)
+
+    page = alice_browser.follow(renewal(own_pages, alice_browser, prompt="consent"))
+
+    assert 'value="read:music"' in page.text
+    assert [value for name, value in forms(page)[0].fields if name == "scope"] == TICKED
+
+
 def test_a_declined_prompt_changes_nothing(
     own_pages: Application, alice_browser: Visitor, status: Opens
 ) -> None:
