@@ -320,7 +320,11 @@ def _days(draft: Draft) -> tuple[int, ...]:
 def _name_problem(draft: Draft, name: str) -> str | None:
     """Return the problem of what the goal is restricted to, or None."""
     if not draft.filter:
-        return "Choose before this field what it is the name of." if draft.name.strip() else None
+        return (
+            "In the field “counting”, choose what this is the name of."
+            if draft.name.strip()
+            else None
+        )
     allowed = filters(draft.metric)
     if draft.filter not in allowed:
         kinds = " or ".join(FILTERS[each].removeprefix("only ") for each in allowed)

@@ -180,7 +180,7 @@ def test_the_sentence_says_what_the_goal_is(
             "Focus cannot be restricted: choose “all of it”.",
         ),
         ({"filter": "projects"}, "name", "Type the name."),
-        ({"name": "svc"}, "name", "Choose before this field what it is the name of."),
+        ({"name": "svc"}, "name", "In the field “counting”, choose what this is the name of."),
         (
             {"filter": "projects", "name": "א" * 1024},
             "name",
