@@ -459,6 +459,7 @@ def test_after_sign_in_a_browser_goes_to_views_alone(settings: Settings, given: 
 def test_another_name_of_this_machine_leads_to_the_one_that_keeps_the_cookies(
     settings: Settings, app: Client
 ) -> None:
+    app.cookies.clear()
     port = urlsplit(settings.base_url).port
     response = app.get(WEEK, headers={"Host": f"127.0.0.1:{port}"}, follow_redirects=False)
 
