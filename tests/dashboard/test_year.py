@@ -84,7 +84,7 @@ def test_today_is_not_a_day_with_least() -> None:
 
 def test_the_days_that_stand_out_are_known_ones() -> None:
     values = [3 * HOUR, None, 0, HOUR, 3 * HOUR, 2 * HOUR]
-    drawn = days(scene("2025", "2025-01-06"), find("focus_ms"), trend("2025-01-01", values))
+    drawn = days(scene("2025", "2025-01-07"), find("focus_ms"), trend("2025-01-01", values))
 
     # Of two equal days the earlier one comes first. A day without any focus is not the one with least.
     assert drawn.highest == ["/data/0", "/data/4", "/data/5", "/data/3", "/data/2"]
