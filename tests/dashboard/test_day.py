@@ -87,6 +87,27 @@ def test_an_application_has_more_than_any_other_only_if_it_has(
     assert ("more than with any other" in page) is stands_out
 
 
+def tile(page: str, title: str) -> str:
+    """Return the words of a tile."""
+    match = re.search(rf"<h2>{title}</h2>(.*?)</li>", page, re.DOTALL)
+    assert match is not None
+    return " ".join(html.unescape(re.sub("<[^>]+>", " ", match[1])).split())
+
+
+@pytest.mark.parametrize("weeks", [3, 4])
+def test_what_is_usual_takes_four_days_also_for_a_day_without_data(
+    visit: Visit, owner: Owner, alice: Person, weeks: int
+) -> None:
+    for week in range(1, weeks + 1):
+        at = -24 * 7 * week
+        add_sessions(owner, alice, [used("Code", at + 9, at + 12)])
+
+    tracked = tile(visit.open("/day/2025-06-16").text, "Tracked")
+
+    known = "usually 3 h" if weeks == 4 else "too few days to say what is usual"
+    assert tracked == f"no data {known}"
+
+
 def test_activity_ends_with_the_long_gap(visit: Visit, owner: Owner, alice: Person) -> None:
     add_sessions(owner, alice, [used("Code", 9, 18), used("Code", 23, 25.5), used("Code", 33, 40)])
 
