@@ -76,8 +76,8 @@ class Days:
     highest: list[str]
     """The pointers of the days with the largest values, the largest first."""
     lowest: list[str]
-    """The pointers of the days with the smallest values above zero, the smallest first. Today is not among them,
-    because it is not over."""
+    """The pointers of the days with the smallest values above zero, the smallest first, without today:
+    it is not over."""
 
     @property
     def has_sum(self) -> bool:
