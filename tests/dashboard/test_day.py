@@ -108,6 +108,17 @@ def test_what_is_usual_takes_four_days_also_for_a_day_without_data(
     assert tracked == f"no data {known}"
 
 
+def test_a_day_without_a_report_has_no_zeros(visit: Visit, owner: Owner, alice: Person) -> None:
+    add_sessions(owner, alice, [used("Code", 33, 36)])
+
+    page = visit.open("/day/2025-06-16")
+
+    values = {source: value for value, source in Page(page.text).figures}
+    assert "No tracker reported anything on this day." in page.text
+    assert "timeline#/totals/tracked_ms" not in values
+    assert "timeline#/totals/tracked_ms" in visit.open("/day/2025-06-17").text
+
+
 def test_activity_ends_with_the_long_gap(visit: Visit, owner: Owner, alice: Person) -> None:
     add_sessions(owner, alice, [used("Code", 9, 18), used("Code", 23, 25.5), used("Code", 33, 40)])
 

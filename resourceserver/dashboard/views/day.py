@@ -78,6 +78,7 @@ def show(scene: Scene, answers: Answers) -> dict[str, Any]:
     longest = longest_stretches(timeline) if timeline else []
     return {
         "metrics": today.METRICS,
+        "is_unknown": "normal" in answers and today.is_unknown(answers["normal"]),
         "part": part_of_day(scene),
         "cut": cut,
         "axis": axis(scene, answers),

@@ -67,6 +67,12 @@ def is_unusual(normal: Answer) -> bool:
     )
 
 
+def is_unknown(normal: Answer) -> bool:
+    """Tell whether no tracker has reported anything on a day, so that zeros would be wrong."""
+    row = normal.row("/data", metric="tracked_ms")
+    return row is not None and normal.at(row)["value"] is None
+
+
 def show(scene: Scene, answers: Answers) -> dict[str, Any]:
     """Return the charts of the page."""
     return {
@@ -74,6 +80,7 @@ def show(scene: Scene, answers: Answers) -> dict[str, Any]:
         "hours": strip(scene, answers["hours"], answers["timeline"])
         if "hours" in answers
         else None,
+        "is_unknown": "normal" in answers and is_unknown(answers["normal"]),
         "hour_table": hour_table(scene, answers["hours"]) if "hours" in answers else None,
         "apps_chart": ranking(scene, answers["apps"], "/data", "app")
         if "apps" in answers
