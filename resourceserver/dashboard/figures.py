@@ -14,6 +14,8 @@ from zoneinfo import ZoneInfo
 from markupsafe import Markup, escape
 
 _MINUS: Final = "\u2212"
+_WEEKDAYS: Final = tuple(f"{date(2024, 1, day):%a}" for day in range(1, 8))
+_MONTHS: Final = tuple(f"{date(2024, month, 1):%b}" for month in range(1, 13))
 ABSENT: Final = Markup('<span class="absent">no data</span>')
 """What stands where nothing was reported: absent is not zero."""
 
@@ -93,6 +95,12 @@ def day(text: str) -> str:
     """Return a calendar day as ``21 Nov 2026``."""
     at = date.fromisoformat(text)
     return f"{at.day} {at:%b %Y}"
+
+
+def short_day(text: str) -> str:
+    """Return a calendar day as ``Sat 21 Nov``. Pages have thousands, and strftime is slow."""
+    at = date.fromisoformat(text)
+    return f"{_WEEKDAYS[at.weekday()]} {at.day} {_MONTHS[at.month - 1]}"
 
 
 _FORMATS: Final[dict[str, Callable[[Any], str]]] = {

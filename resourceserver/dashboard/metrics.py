@@ -73,6 +73,15 @@ METRICS: Final[Mapping[str, Metric]] = {
 }
 """All metrics of a trend but those of health that only some people have."""
 
+DOMAINS: Final[Mapping[str, str]] = {
+    "read:activity": "At the computer",
+    "read:code": "Code",
+    "read:content": "Meetings and videos",
+    "read:health": "Sleep and body",
+    "read:music": "Music",
+    "read:location": "Places",
+}
+"""The groups of metrics by the scope that they need."""
 _OF_HEALTH: Final = "health:"
 
 

@@ -13,7 +13,7 @@ from resourceserver.dashboard.charts.grid import Cell, week, year
 from resourceserver.dashboard.charts.line import Change, Point, Range, band, line
 from resourceserver.dashboard.charts.map import Spot, places
 from resourceserver.dashboard.charts.ribbon import MISSING, Night, Row, Stretch, nights, ribbon
-from resourceserver.dashboard.charts.scale import COUNT, DURATION, NUMBER, PERCENT, Unit
+from resourceserver.dashboard.charts.scale import COUNT, DURATION, NUMBER, PERCENT, Unit, unit_of
 from resourceserver.dashboard.charts.scatter import Dot, scatter
 from resourceserver.dashboard.charts.svg import Chart, Table
 
@@ -44,6 +44,7 @@ __all__ = [
     "ribbon",
     "scatter",
     "top",
+    "unit_of",
     "week",
     "year",
 ]

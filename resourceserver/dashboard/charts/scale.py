@@ -53,6 +53,17 @@ PERCENT: Final = Unit(suffix=" %")
 NUMBER: Final = Unit()
 
 
+def unit_of(kind: str, suffix: str) -> Unit:
+    """Return the unit of an axis for values that figures write as ``kind``, with ``suffix`` behind them."""
+    if kind == "duration":
+        return DURATION
+    if kind == "percent":
+        return PERCENT
+    if kind == "metres":
+        return Unit(" m")
+    return Unit(f" {suffix}") if suffix else COUNT
+
+
 @dataclass(frozen=True)
 class Tick:
     """A round number of an axis, with its place: percent from the left, or pixels from the top."""

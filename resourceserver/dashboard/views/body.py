@@ -11,7 +11,7 @@ from resourceserver.dashboard.charts import Night, Stretch, Table, Unit, band, n
 from resourceserver.dashboard.charts import Range as Ranged
 from resourceserver.dashboard.charts.line import Line
 from resourceserver.dashboard.charts.ribbon import Ribbon
-from resourceserver.dashboard.figures import ABSENT, Answer
+from resourceserver.dashboard.figures import ABSENT, Answer, short_day
 from resourceserver.dashboard.period import Range
 from resourceserver.dashboard.view import Answers, Ask, Asks, Scene, View, figures
 
@@ -125,7 +125,7 @@ def sleeps(scene: Scene, sleep: Answer) -> Ribbon:
                     start,
                     end,
                     1 if day.isoweekday() <= FRIDAY else 2,
-                    f"{short(row['date'])}: {row['bedtime']} to {row['wake_up']}, "
+                    f"{short_day(row['date'])}: {row['bedtime']} to {row['wake_up']}, "
                     f"asleep for {write.text(row['asleep_ms'], 'duration')}",
                     scene.link(f"/day/{day}"),
                 )
@@ -171,13 +171,7 @@ def rows_of_nights(scene: Scene, sleep: Answer) -> Iterator[Sequence[str | Marku
 def linked_day(scene: Scene, day: str) -> Markup:
     """Return a day as a link to its page."""
     href = escape(scene.link(f"/day/{day}"))
-    return Markup(f'<a href="{href}">{short(day)}</a>')  # noqa: S704 -- a day is digits and letters
-
-
-def short(day: str) -> str:
-    """Return a day as ``Sat 21 Nov``."""
-    at = date.fromisoformat(day)
-    return f"{at:%a} {at.day} {at:%b}"
+    return Markup(f'<a href="{href}">{short_day(day)}</a>')  # noqa: S704 -- a day is digits and letters
 
 
 @dataclass(frozen=True)
@@ -204,7 +198,7 @@ def banded(scene: Scene, answer: Answer, name: str, measure: Measure) -> Banded:
             name,
             [
                 Ranged(
-                    short(row["date"]).partition(" ")[2],
+                    short_day(row["date"]).partition(" ")[2],
                     row["value"],
                     row["lower_quartile"],
                     row["upper_quartile"],
@@ -221,7 +215,7 @@ def banded(scene: Scene, answer: Answer, name: str, measure: Measure) -> Banded:
             rows_of_band(scene, answer, measure),
         ),
         f"/data/{newest}",
-        short(answer.at(f"/data/{newest}/date")),
+        short_day(answer.at(f"/data/{newest}/date")),
     )
 
 
@@ -231,7 +225,7 @@ def title(scene: Scene, row: Mapping[str, Any], measure: Measure) -> str:
         return ""
     value = figures(scene).text(row["value"], "count")
     place = f", {WORDS[row['position']]}" if row["position"] else ""
-    return f"{short(row['date'])}: {value} {measure.unit}".rstrip() + place
+    return f"{short_day(row['date'])}: {value} {measure.unit}".rstrip() + place
 
 
 WORDS: Final[Mapping[str, str]] = {

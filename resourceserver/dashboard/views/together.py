@@ -8,10 +8,10 @@ from urllib.parse import urlencode
 
 from markupsafe import Markup
 
-from resourceserver.dashboard.charts import COUNT, DURATION, PERCENT, Dot, Table, Unit, scatter
+from resourceserver.dashboard.charts import Dot, Table, scatter, unit_of
 from resourceserver.dashboard.charts.scatter import Scatter
-from resourceserver.dashboard.figures import Answer
-from resourceserver.dashboard.metrics import METRICS, Metric, find
+from resourceserver.dashboard.figures import Answer, short_day
+from resourceserver.dashboard.metrics import DOMAINS, METRICS, Metric, find
 from resourceserver.dashboard.period import Calendar, Misaddressed, Period, Range
 from resourceserver.dashboard.view import Answers, Ask, Asks, Scene, View, figures
 
@@ -25,15 +25,6 @@ OTHERS: Final = (("health:steps", "productive_ms"), ("listened_ms", "focus_ms"))
 """The pairs in the place of those for which the person has no data."""
 PRESETS: Final[Mapping[str, int]] = {"90 days": 90, "180 days": 180, "A year": 366}
 """The ranges that are a link each, and their days."""
-DOMAINS: Final[Mapping[str, str]] = {
-    "read:activity": "At the computer",
-    "read:code": "Code",
-    "read:content": "Meetings and videos",
-    "read:health": "Sleep and body",
-    "read:music": "Music",
-    "read:location": "Places",
-}
-"""The groups of metrics by the scope that they need."""
 
 
 @dataclass(frozen=True)
@@ -194,7 +185,7 @@ def together(scene: Scene, answer: Answer) -> Together:
                 Dot(
                     point["a"],
                     point["b"],
-                    f"{short(point['date'])}: {with_unit(write.text(point['a'], a.kind), a)}, "
+                    f"{short_day(point['date'])}: {with_unit(write.text(point['a'], a.kind), a)}, "
                     f"{with_unit(write.text(point['b'], b.kind), b)}",
                     scene.link(f"/day/{point['date']}"),
                 )
@@ -202,8 +193,8 @@ def together(scene: Scene, answer: Answer) -> Together:
             ],
             x_words=a.title,
             y_words=b.title,
-            x_unit=axis(a),
-            y_unit=axis(b),
+            x_unit=unit_of(a.kind, a.unit),
+            y_unit=unit_of(b.kind, b.unit),
         ),
         Table(("Day", a.title, b.title), rows(scene, answer, a, b)),
         scene.link(address((a.name, b.name), scene.period.first, scene.period.last)),
@@ -239,32 +230,15 @@ def rows(scene: Scene, answer: Answer, a: Metric, b: Metric) -> Iterator[Sequenc
     write = figures(scene)
     for n in reversed(range(len(answer["points"]))):
         yield (
-            short(answer.at(f"/points/{n}/date")),
+            short_day(answer.at(f"/points/{n}/date")),
             write.figure(answer, f"/points/{n}/a", a.kind, a.unit, a.name),
             write.figure(answer, f"/points/{n}/b", b.kind, b.unit, b.name),
         )
 
 
-def short(day: str) -> str:
-    """Return a day as ``Sat 21 Nov``."""
-    at = date.fromisoformat(day)
-    return f"{at:%a} {at.day} {at:%b}"
-
-
 def with_unit(text: str, metric: Metric) -> str:
     """Return a number with its unit in plain text."""
     return f"{text}\N{NO-BREAK SPACE}{metric.unit}" if metric.unit else text
-
-
-def axis(metric: Metric) -> Unit:
-    """Return the unit of an axis."""
-    if metric.kind == "duration":
-        return DURATION
-    if metric.kind == "percent":
-        return PERCENT
-    if metric.kind == "metres":
-        return Unit(" m")
-    return Unit(f" {metric.unit}") if metric.unit else COUNT
 
 
 VIEW: Final = View(

@@ -10,18 +10,15 @@ from urllib.parse import urlencode
 from markupsafe import Markup
 
 from resourceserver.dashboard.charts import (
-    COUNT,
-    DURATION,
-    PERCENT,
     Change,
     Point,
     Table,
-    Unit,
     line,
+    unit_of,
 )
 from resourceserver.dashboard.charts.line import MOST_DOTS, Line
 from resourceserver.dashboard.figures import Answer
-from resourceserver.dashboard.metrics import METRICS, Metric, find, measured
+from resourceserver.dashboard.metrics import DOMAINS, METRICS, Metric, find, measured
 from resourceserver.dashboard.period import Calendar, Misaddressed, Period, Range, week_name
 from resourceserver.dashboard.view import Answers, Ask, Asks, Scene, View, figures
 
@@ -43,15 +40,6 @@ PRESETS: Final[Mapping[str, int]] = {
 """The ranges that are a link each, and their days."""
 LONGEST_TABLE: Final = 400
 """The most rows of the table, so that a page of ten years by day is small too: the latest."""
-DOMAINS: Final[Mapping[str, str]] = {
-    "read:activity": "At the computer",
-    "read:code": "Code",
-    "read:content": "Meetings and videos",
-    "read:health": "Sleep and body",
-    "read:music": "Music",
-    "read:location": "Places",
-}
-"""The groups of metrics by the scope that they need."""
 _YEAR: Final = 366
 _SPARSE: Final = 25
 """How far apart marks of changes must be for their dates to have room, in percent."""
@@ -208,7 +196,7 @@ def drawing(scene: Scene, trend: Answer, metric: Metric) -> Line:
     return line(
         "trend",
         [point(row) for row in rows],
-        unit=_unit(metric),
+        unit=unit_of(metric.kind, metric.unit),
         changes=marks(trend),
         words=metric.title if by == "day" else f"{metric.title}, mean of the days of a {by}",
         from_zero=not metric.is_level,
@@ -231,16 +219,6 @@ def marks(trend: Answer) -> list[Change]:
         Change(at, f"{day.day} {day:%b %Y}" if has_room else str(number))
         for number, (at, day) in enumerate(zip(places, texts, strict=True), 1)
     ]
-
-
-def _unit(metric: Metric) -> Unit:
-    if metric.kind == "duration":
-        return DURATION
-    if metric.kind == "percent":
-        return PERCENT
-    if metric.kind == "metres":
-        return Unit(" m")
-    return Unit(f" {metric.unit}") if metric.unit else COUNT
 
 
 def table(scene: Scene, trend: Answer, metric: Metric) -> Table:

@@ -7,11 +7,11 @@ from urllib.parse import quote
 
 from markupsafe import Markup, escape
 
-from resourceserver.dashboard.charts import COUNT, DURATION, Bar, Cell, Unit, bars
+from resourceserver.dashboard.charts import Bar, Cell, bars, unit_of
 from resourceserver.dashboard.charts import year as heat_map
 from resourceserver.dashboard.charts.bars import Bars
 from resourceserver.dashboard.charts.grid import Grid
-from resourceserver.dashboard.figures import Answer
+from resourceserver.dashboard.figures import Answer, short_day
 from resourceserver.dashboard.metrics import METRICS, Metric, find, measured
 from resourceserver.dashboard.period import Calendar, Period, Year
 from resourceserver.dashboard.view import Answers, Ask, Asks, Scene, View, figures
@@ -20,8 +20,6 @@ FEW: Final = ("tracked_ms", "focus_ms", "asleep_ms", "health:steps")
 """The metrics of the page without a choice: each one costs time and bytes."""
 EXTREMES: Final = 5
 """The number of days with most, and of those with least."""
-_WEEKDAYS: Final = tuple(f"{date(2024, 1, day):%a}" for day in range(1, 8))
-_MONTHS: Final = tuple(f"{date(2024, month, 1):%b}" for month in range(1, 13))
 
 
 @dataclass(frozen=True)
@@ -120,7 +118,9 @@ def days(scene: Scene, metric: Metric, answer: Answer) -> Days:
     for row in answer["data"]:
         day, value = date.fromisoformat(row["from"]), row["value"]
         text = "no data" if value is None else write.text(value, metric.kind) + suffix(metric)
-        cells[day] = Cell(value, f"{short(row['from'])}: {text}", scene.link(f"/day/{row['from']}"))
+        cells[day] = Cell(
+            value, f"{short_day(row['from'])}: {text}", scene.link(f"/day/{row['from']}")
+        )
     known = sorted(
         (row["value"], -n) for n, row in enumerate(answer["data"]) if row["value"] is not None
     )
@@ -159,15 +159,9 @@ def rows(scene: Scene, metric: Metric, answer: Answer) -> Markup:
         href = escape(scene.link(f"/day/{row['from']}"))
         value = write.figure(answer, f"/data/{n}/value", metric.kind, metric.unit, metric.name)
         written.append(
-            f'<tr><th scope="row"><a href="{href}">{short(row["from"])}</a></th><td>{value}</td></tr>'
+            f'<tr><th scope="row"><a href="{href}">{short_day(row["from"])}</a></th><td>{value}</td></tr>'
         )
     return Markup("".join(written))  # noqa: S704 -- all parts are escaped
-
-
-def short(day: str) -> str:
-    """Return a day as ``Sat 21 Nov``. A page has thousands of them, and formatting a date is slow."""
-    at = date.fromisoformat(day)
-    return f"{_WEEKDAYS[at.weekday()]} {at.day} {_MONTHS[at.month - 1]}"
 
 
 @dataclass(frozen=True)
@@ -208,23 +202,12 @@ def months(scene: Scene, metric: Metric, answer: Answer) -> Months:
                 )
                 for first, row in zip(firsts, rows, strict=True)
             ],
-            unit=axis(metric),
+            unit=unit_of(metric.kind, metric.unit),
         ),
         member,
         f"/data/{-max(known)[1]}" if known else None,
         [f"{first:%B}" for first in firsts],
     )
-
-
-def axis(metric: Metric) -> Unit:
-    """Return the unit of an axis."""
-    if metric.kind == "duration":
-        return DURATION
-    if metric.kind == "percent":
-        return Unit(" %")
-    if metric.kind == "metres":
-        return Unit(" m")
-    return Unit(f" {metric.unit}") if metric.unit else COUNT
 
 
 VIEW: Final = View(
