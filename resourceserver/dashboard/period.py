@@ -88,6 +88,11 @@ def written(at: datetime) -> str:
     return f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
+def rewritten(instant: str) -> str:
+    """Return an instant in the one way that Figures read, of all the ways in which the API does."""
+    return parse_instant(instant).isoformat(timespec="milliseconds")
+
+
 def long_day(day: date) -> str:
     """Return a day in words, with its weekday."""
     return f"{day:%A}, {day.day} {day:%B} {day.year}"

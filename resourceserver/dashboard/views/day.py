@@ -5,13 +5,12 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-from resourceserver.api.parameters import parse_instant
 from resourceserver.dashboard.charts import MISSING, Range, Row, Stretch, Unit, band, ribbon
 from resourceserver.dashboard.charts.line import Line
 from resourceserver.dashboard.charts.ribbon import Ribbon
 from resourceserver.dashboard.charts.svg import cut
 from resourceserver.dashboard.figures import Answer
-from resourceserver.dashboard.period import PartOfDay, day_start
+from resourceserver.dashboard.period import PartOfDay, day_start, rewritten
 from resourceserver.dashboard.view import Answers, Ask, Asks, Scene, View, figures
 from resourceserver.dashboard.views import today
 from resourceserver.dashboard.views.today import MOST_NAMES, PARTS, up_to
@@ -65,11 +64,7 @@ def part_of_day(scene: Scene) -> dict[str, str] | None:
     """Return the part of the day whose sessions are listed, as parameters; None without one."""
     if "from" not in scene.parts:
         return None
-    # The API knows more ways to write an instant than Figures.
-    return {
-        name: parse_instant(scene.parts[name]).isoformat(timespec="milliseconds")
-        for name in ("from", "to")
-    }
+    return {name: rewritten(scene.parts[name]) for name in ("from", "to")}
 
 
 def show(scene: Scene, answers: Answers) -> dict[str, Any]:
