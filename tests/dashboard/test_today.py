@@ -3,15 +3,10 @@
 from datetime import UTC, date, datetime
 from typing import Any
 
-from starlette.testclient import TestClient
-
 from resourceserver.dashboard.figures import Answer
 from resourceserver.dashboard.period import Day
-from resourceserver.dashboard.signin.cookie import Cookies
 from resourceserver.dashboard.view import Scene
 from resourceserver.dashboard.views.today import strip
-from tests.conftest import Person
-from tests.dashboard.conftest import Page, Visit
 
 TODAY = date(2025, 6, 16)
 
@@ -65,13 +60,3 @@ def test_hours_without_a_report_are_hatched_and_those_to_come_are_empty() -> Non
     heights = [sum(piece.length for piece in placed.pieces) for placed in chart.placed]
     # The axis ends with half an hour, and its plot has 138 pixels.
     assert heights == [0, 0, 138, 0, 0, 0]
-
-
-def test_today_of_an_empty_account_leads_to_its_first_steps(
-    api: TestClient, alice: Person, sealing: Cookies
-) -> None:
-    page = Visit(api, sealing, alice.token()).open("/")
-
-    assert "No tracker has sent anything yet." in page.text
-    assert any(link.endswith("/welcome") for link in Page(page.text).links)
-    assert 'id="hours"' not in page.text
