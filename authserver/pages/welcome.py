@@ -80,8 +80,8 @@ class NewKey:
 
 async def show(server: Server, request: Request) -> Response:
     """Show the steps, or continue to the dashboard if the person has data."""
-    is_another = request.url.path == ANOTHER
-    visit = await server.visit(request, request.url.path)
+    is_another = request.scope["path"] == ANOTHER
+    visit = await server.visit(request, request.scope["path"])
     progress = await _progress(server, visit.browser)
     if progress.has_event and not is_another:
         return _continue(server, visit)
@@ -92,8 +92,8 @@ async def create(server: Server, request: Request) -> Response:
     """Create a key and show the lines that use it, or say why there is none."""
     form = await forms.read(request)
     form.check()
-    is_another = request.url.path == ANOTHER
-    visit = await server.visit(request, request.url.path)
+    is_another = request.scope["path"] == ANOTHER
+    visit = await server.visit(request, request.scope["path"])
     draft = form.get("draft") or ""
     if not draft:
         raise InvalidRequest("the parameter draft is missing")

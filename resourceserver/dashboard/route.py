@@ -119,7 +119,7 @@ class Dashboard:
             )
 
     async def _page(self, view: View, request: Request, who: Credential) -> Response:
-        parts = {**request.query_params, **request.path_params, "path": request.url.path}
+        parts = {**request.query_params, **request.path_params, "path": request.scope["path"]}
         if parts.pop("tz", ""):
             parts["tz"] = _zone(request.query_params["tz"])
         address = view.address.parse(parts)

@@ -26,6 +26,7 @@ from starlette.types import Message
 import authserver.app
 import resourceserver.app
 from authserver.people import sessions
+from resourceserver.dashboard.signin.cookie import cookies
 from resourceserver.dashboard.views import VIEWS
 from shared import tokens
 from shared.scopes import SCOPES
@@ -63,6 +64,8 @@ NOWHERE: Final = Settings(
 )
 AUTHORIZATION_PATHS: Final = paths(authserver.app.create(NOWHERE))
 RESOURCE_PATHS: Final = paths(resourceserver.app.create(NOWHERE))
+SEALING: Final = cookies(Settings(base_url="http://testserver"), "the key of the tests' cookies")
+"""The cookies of the dashboard of the tests' resource server."""
 PAGES: Final = (
     *(path for view in VIEWS for path in view.paths),
     *("/sign-in", "/signed-in", "/sign-out"),
@@ -72,6 +75,8 @@ WAYS_FROM_PAGES: Final = re.compile(
     r"http://testserver/sign-in\?to=\S*|http://localhost:8400/oauth/authorize\?\S*|/sign-out"
 )
 MACHINE_PATHS: Final = ("/oauth/register", "/oauth/token", "/oauth/revoke")
+SCRIPT_PATHS: Final = ("/welcome/seen",)
+"""What scripts of pages ask."""
 
 FORM: Final = b"application/x-www-form-urlencoded"
 JSON: Final = b"application/json"
@@ -541,6 +546,9 @@ def check_authorization(sent: Sent, answer: Answer) -> None:
             assert body.keys() == {"error", "error_description"}, (sent, answer)
             assert re.fullmatch(r"[a-z_]+", body["error"]), (sent, answer)
             assert ALLOWED_IN_DESCRIPTIONS.fullmatch(body["error_description"]), (sent, answer)
+    elif sent.path in SCRIPT_PATHS and answer.status in (200, 401):
+        assert media_type == "application/json", (sent, answer)
+        assert isinstance(json.loads(answer.body), dict), (sent, answer)
     elif sent.path.startswith("/static/") and answer.status not in (404, 405):
         # The framework reports a wrong Range header in plain text.
         assert (media_type or "").startswith(("text/", "multipart/byteranges;")), (sent, answer)
@@ -565,10 +573,11 @@ def check_resource(sent: Sent, answer: Answer) -> None:
     if sent.path in PAGES and answer.header("content-type") == "text/html; charset=utf-8":
         assert answer.body.decode().startswith("<!doctype html>"), (sent, answer)
         return
-    if sent.path.startswith("/static/") and answer.status not in (404, 405):
-        # The framework reports a wrong Range header in plain text.
-        media_type = answer.header("content-type") or ""
-        assert media_type.startswith(("text/", "multipart/byteranges;")), (sent, answer)
+    media_type = answer.header("content-type") or ""
+    if sent.path.startswith("/static/") and media_type.startswith(
+        ("text/", "multipart/byteranges;")
+    ):
+        # A file of pages, or a part of it; the framework reports a wrong Range header in plain text.
         return
     if sent.path.startswith("/docs") and answer.status < 400:
         # The documentation page and its files.
@@ -702,7 +711,14 @@ def test_line_60_nothing_gets_anything_but_an_ordinary_answer_from_the_resource_
     )
     headers = data.draw(st.one_of(st.just(()), HEADERS), "headers")
     credential = data.draw(
-        st.sampled_from(((b"authorization", b"Bearer {access_token}"), None)), "credential"
+        st.sampled_from(
+            (
+                (b"authorization", b"Bearer {access_token}"),
+                (b"cookie", SEALING.name.encode() + b"={dashboard_cookie}"),
+                None,
+            )
+        ),
+        "credential",
     )
     body = data.draw(st.one_of(JSON_BODIES, JSON_BODIES, st.binary(max_size=200)), "body")
     if data.draw(st.booleans(), "packed"):
@@ -711,6 +727,9 @@ def test_line_60_nothing_gets_anything_but_an_ordinary_answer_from_the_resource_
     media_type = data.draw(st.one_of(st.just(JSON), st.just(JSON), MEDIA_TYPES), "type")
     values: Values = {
         "access_token": lambda: alice.token(*SCOPES),
+        "dashboard_cookie": lambda: SEALING.encrypt(
+            SEALING.name, {"token": alice.token(*SCOPES)}, 600
+        ),
         "refresh_token": lambda: tokens.mint(tokens.REFRESH, alice.user_id).text,
         "code": lambda: tokens.mint(tokens.CODE, alice.user_id).text,
     }
