@@ -166,7 +166,7 @@ def test_an_ordinary_user_starts_stops_and_starts_again(
     wait_until_gone(*children)
     with Runner(home.parent, addresses(ports), login=login, cwd=home) as second:
         second.wait_until_up()
-    lines = second.out.read_text().splitlines()
+    lines = second.out.read_text().partition("Stopping")[0].splitlines()
 
     assert stopped == 0
     assert probe[0] == 200
