@@ -27,7 +27,8 @@ reaching as (
 -- fragment: timeline_days
 -- `timeline_day`: the days in UTC that must be read, in order, with the columns of activity.app_timeline: those of
 -- the ranges of `requested`, and, unless a pause of more than five minutes lies between, the days before and after
--- these, up to the first that no switch or streak can span. `reach`: the first and the last of each stretch of these days; stretches neither overlap nor adjoin.
+-- these, up to the first that no switch or streak can span. `reach`: the first and the last of each stretch of these
+-- days; stretches neither overlap nor adjoin.
 -- `marked_session`: the sessions of marked days among them, once for each of their days, numbered so that of
 -- two with the same start the owner comes last. Each is a label of its own, with the negative number as its id.
 --
@@ -42,48 +43,32 @@ reaching as (
 edge as (
     select requested.starts_at as range_at,
            side.step,
-           side.date,
+           (side.within at time zone 'UTC')::date as date,
            -- Where the range begins or ends on this day, in milliseconds; null on the days beyond.
-           (extract(epoch from side.at - side.date::timestamp at time zone 'UTC') * 1000)::integer as at_ms
+           (extract(epoch from side.at - date_trunc('day', side.within, 'UTC')) * 1000)::integer as at_ms
       from requested
      cross join lateral (
-               values (-1, (requested.starts_at at time zone 'UTC')::date, requested.starts_at),
-                      (
-                          1,
-                          ((requested.ends_at - interval '1 millisecond') at time zone 'UTC')::date,
-                          requested.ends_at
-                      )
-           ) as side (step, date, at)
+               values (-1, requested.starts_at, requested.starts_at),
+                      (1, requested.ends_at - interval '1 millisecond', requested.ends_at)
+           ) as side (step, within, at)
      union all
     select edge.range_at,
            edge.step,
            edge.date + edge.step,
            null
       from edge
+     cross join lateral (values (edge.date::timestamp at time zone 'UTC')) as day (at)
      where case
-               when exists (
-                   select
-                     from activity.rollup_due
-                    where user_id = %(user_id)s
-                      and date = edge.date
-               )
+               when exists (select from activity.rollup_due where user_id = %(user_id)s and date = edge.date)
                    then edge.at_ms is not null
                         or (
-                            select coalesce(
-                                       range_agg(
-                                           tstzrange(started_at, ended_at + interval '5 minutes', '[]')
-                                       ) @> tstzrange(
-                                           edge.date::timestamp at time zone 'UTC' + interval '5 minutes',
-                                           (edge.date + 1)::timestamp at time zone 'UTC'
-                                       ),
-                                       false
-                                   )
+                            select range_agg(tstzrange(started_at, ended_at + interval '5 minutes', '[]'))
+                                   @> tstzrange(day.at + interval '5 minutes', day.at + interval '24 hours')
                               from activity.app_session
                              where user_id = %(user_id)s
-                               and started_at > edge.date::timestamp at time zone 'UTC' - interval '24 hours'
-                               and started_at < (edge.date + 1)::timestamp at time zone 'UTC'
-                               and ended_at > edge.date::timestamp at time zone 'UTC'
-                               and ended_at > started_at
+                               and started_at > day.at - interval '24 hours'
+                               and started_at < day.at + interval '24 hours'
+                               and ended_at > greatest(started_at, day.at)
                                and not idle
                         )
                else exists (
@@ -114,26 +99,17 @@ reach as (
     select lower(days) as first,
            upper(days) - 1 as last
       from (
-               select unnest(range_agg(daterange(first, last, '[]'))) as days
-                 from (
-                          select min(date) as first,
-                                 max(date) as last
-                            from edge
-                           group by range_at
-                      ) as of_range
+               select distinct unnest(range_agg(daterange(min(date), max(date), '[]')) over ()) as days
+                 from edge
+                group by range_at
            ) as stretch
 ),
 marked_day as materialized (
     select due.date
       from reach
-     cross join lateral (
-               select date
-                 from activity.rollup_due
-                where user_id = %(user_id)s
-                  and date >= reach.first
-                  and date <= reach.last
-               offset 0
-           ) as due
+      join activity.rollup_due as due
+        on due.user_id = %(user_id)s
+       and due.date between reach.first and reach.last
 ),
 marked_session as materialized (
     select row_number() over (
@@ -148,30 +124,17 @@ marked_session as materialized (
            greatest(session.started_at, touched.date::timestamp at time zone 'UTC') as starts_at,
            least(session.ended_at, (touched.date + 1)::timestamp at time zone 'UTC') as ends_at
       from (
-               select date,
-                      bool_or(is_itself) as is_marked,
-                      bool_or(not is_itself) as is_before_marked
-                 from (
-                          select date,
-                                 true as is_itself
-                            from marked_day
-                           union all
-                          select date - 1,
-                                 false
-                            from marked_day
-                      ) as day
-                group by date
+               select day.date,
+                      bool_or(day.is_itself) as is_marked,
+                      bool_or(not day.is_itself) as is_before_marked
+                 from marked_day
+                cross join lateral (
+                          values (marked_day.date, true), (marked_day.date - 1, false)
+                      ) as day (date, is_itself)
+                group by day.date
            ) as first_day
      cross join lateral (
-               select app_session_id,
-                      device_id,
-                      app,
-                      title,
-                      domain,
-                      category,
-                      started_at,
-                      ended_at,
-                      idempotency_key
+               select *
                  from activity.app_session
                 where user_id = %(user_id)s
                   and started_at >= first_day.date::timestamp at time zone 'UTC'
@@ -203,10 +166,8 @@ marked_sessions as (
 marked_segment as (
     select (segment.starts_at at time zone 'UTC')::date as date,
            segment.n,
-           svc.duration_ms(segment.starts_at - date_trunc('day', segment.starts_at, 'UTC'))::integer
-               as starts_ms,
-           svc.duration_ms(segment.ends_at - date_trunc('day', segment.starts_at, 'UTC'))::integer
-               as ends_ms
+           svc.duration_ms(segment.starts_at - date_trunc('day', segment.starts_at, 'UTC'))::integer as starts_ms,
+           svc.duration_ms(segment.ends_at - date_trunc('day', segment.starts_at, 'UTC'))::integer as ends_ms
       from marked_sessions
      cross join lateral svc.owned_segments(marked_sessions.starts, marked_sessions.ends) as segment
 ),
@@ -215,32 +176,29 @@ timeline_day as materialized (
            (date - date '1970-01-01') * bigint '86400000' as date_ms,
            cardinality(labels) as count,
            -- The session that owns the end of a day and the start of the next one owns the midnight between.
-           coalesce(
-               lag(date) over days = date - 1 and lag(last_session) over days = first_session,
-               false
-           ) as is_continued,
+           coalesce(lag(date) over days = date - 1 and lag(last_session) over days = first_session, false)
+               as is_continued,
            case
                when lead(date) over days = date + 1 and lead(first_session) over days = last_session
                    then 86400000 + (lead(ends) over days)[1]
            end as last_end
       from (
-               select stored.*
+               select stored.date,
+                      stored.labels,
+                      stored.starts,
+                      stored.ends,
+                      stored.first_session,
+                      stored.last_session,
+                      stored.switch_at,
+                      stored.switch_from,
+                      stored.switch_to,
+                      stored.switch_before
                  from reach
                 cross join lateral (
-                          select date,
-                                 labels,
-                                 starts,
-                                 ends,
-                                 first_session,
-                                 last_session,
-                                 switch_at,
-                                 switch_from,
-                                 switch_to,
-                                 switch_before
+                          select *
                             from activity.app_timeline
                            where user_id = %(user_id)s
-                             and date >= reach.first
-                             and date <= reach.last
+                             and date between reach.first and reach.last
                           offset 0
                       ) as stored
                 where stored.date not in (select date from marked_day)
@@ -408,28 +366,18 @@ walked_switch as (
 ),
 
 -- fragment: requested_stretches
--- `requested`: the stretches of slots, so that the days between two stretches are not read. Slots that are less than two
--- days apart are one stretch, since no day might be left out there. Slots are numbered in order of time without
+-- `requested`: the stretches of slots, so that the days between two stretches are not read. Slots that are less than
+-- two days apart are one stretch, since no day might be left out there. Slots are numbered in order of time without
 -- overlaps.
 -- needs: slot (ends_at, position, starts_at)
 -- gives: requested (ends_at, starts_at)
 requested as (
-    select min(starts_at) as starts_at,
-           max(ends_at) as ends_at
+    select lower(stretch) as starts_at,
+           upper(stretch) - interval '48 hours' as ends_at
       from (
-               select starts_at,
-                      ends_at,
-                      count(*) filter (where is_apart) over (order by position) as stretch
-                 from (
-                          select position,
-                                 starts_at,
-                                 ends_at,
-                                 lag(ends_at) over (order by position) < starts_at - interval '48 hours'
-                                     as is_apart
-                            from slot
-                      ) as followed
-           ) as numbered
-     group by stretch
+               select unnest(range_agg(tstzrange(starts_at, ends_at + interval '48 hours'))) as stretch
+                 from slot
+           ) as apart
 ),
 
 -- fragment: switched
