@@ -91,7 +91,8 @@ def divide(values: Sequence[float], least: int, penalty: float) -> list[int]:
         return mean - reach, mean + reach
 
     # Each level that the last segment may have, and where a segment of this level begins at best.
-    pieces = [(min(values), max(values), 0)]
+    # The range is wider than the values: one without any width, of values that are all equal, would be lost.
+    pieces = [(min(values) - 1.0, max(values) + 1.0, 0)]
     for end in range(least, count + 1):
         new = end - least
         if new >= least:
