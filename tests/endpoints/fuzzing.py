@@ -41,10 +41,22 @@ schemathesis.openapi.format("iana-timezone", st.sampled_from(ZONES))
 schemathesis.openapi.format("cursor", st.builds(_cursor, MOMENTS, st.uuids()))
 
 
+def _longest(path: str, query: dict[str, Any]) -> timedelta:
+    """Return the length from which on a range is too long for an operation, which no schema can express."""
+    if path == "/api/v1/analytics/hours":
+        return timedelta(days=62)
+    if path == "/api/v1/analytics/switch-costs":
+        return timedelta(days=366)
+    step = str(query.get("step_s", "300"))
+    if path == "/api/v1/health/heart-rate-series" and re.fullmatch("[0-9]{1,6}", step):
+        return timedelta(seconds=int(step) * 10_000)
+    return timedelta(days=MOST_DAYS)
+
+
 @schemathesis.hook
 def before_call(context: Any, case: Any, kwargs: Any) -> None:
-    """Put a reversed range into order, move the start of one that is too long, and lengthen a working time
-    that ends before it begins.
+    """Put a reversed range into order, move the start of one that is too long, lengthen a working time that
+    ends before it begins, and name each of its days once.
     """
     query = case.query or {}
     for parse in (parse_instant, parse_day):
@@ -54,7 +66,7 @@ def before_call(context: Any, case: Any, kwargs: Any) -> None:
             continue
         if length < timedelta():
             query["from"], query["to"] = query["to"], query["from"]
-        if abs(length) >= timedelta(days=MOST_DAYS):
+        if abs(length) >= _longest(case.operation.path, query):
             query["from"] = query["to"]
     work = query.get("work_from", "09:00"), query.get("work_to", "17:00")
     if (
@@ -62,6 +74,8 @@ def before_call(context: Any, case: Any, kwargs: Any) -> None:
         and work[0] >= work[1]
     ):
         query |= {"work_from": "00:00", "work_to": "24:00"}
+    if re.fullmatch("[1-7](,[1-7])*", str(query.get("work_days"))):
+        query["work_days"] = ",".join(dict.fromkeys(query["work_days"].split(",")))
 
 
 @schemathesis.hook
