@@ -77,7 +77,7 @@ def test_any_name_and_value_are_read_again_from_the_page(key: str, value: int | 
     pointer = f"/by/{escaped(key)}"
     assert known.at(pointer) == value
     html = FIGURES.figure(known, pointer, "text")
-    found = Reader(html.replace("\r", "&#13;")).attributes
+    found = Reader(str(html).replace("\r", "&#13;")).attributes
     assert found["value"] == (value if isinstance(value, str) else json.dumps(value))
     assert found["data-from"] == f"daily#{pointer}"
 
