@@ -225,6 +225,7 @@ def _lock(descriptor: int) -> None:
                 raise click.ClickException(
                     "another svc has held the lock of the login for a minute; is it stopped?"
                 ) from None
+            # flock itself waits without a limit or not at all.
             time.sleep(_PAUSE_S)
         else:
             return

@@ -106,6 +106,7 @@ class Server:
             )
             if line is not None:
                 return float(line[1])
+            # There is no signal that the server has written its line.
             time.sleep(0.002)
         raise click.ClickException("the log has no line of a request")
 

@@ -112,7 +112,7 @@ def _bar(scene: Scene, hour: Mapping[str, Any], timeline: Answer) -> Bar:
         return Bar(label, 0)
     end = min(end, scene.now)
     for gap in timeline.at("/data/unreported"):
-        # Both come to the page in milliseconds, but now does not.
+        # The API rounds the end of the gap to milliseconds, and the current time has microseconds.
         is_over = datetime.fromisoformat(gap["ends_at"]) > end - timedelta(milliseconds=2)
         if datetime.fromisoformat(gap["starts_at"]) <= start and is_over:
             return Bar(label, None, title=f"{label}:00: no data reported")
