@@ -22,7 +22,15 @@ from hypothesis import strategies as st
 from psycopg import sql
 
 from resourceserver.integrations.format import File, Format, Person
-from resourceserver.integrations.imports import checks, files, receipts, running, undo, writing
+from resourceserver.integrations.imports import (
+    batches,
+    checks,
+    files,
+    receipts,
+    running,
+    undo,
+    writing,
+)
 from resourceserver.integrations.imports.receipts import AlreadyRunning
 from resourceserver.integrations.imports.running import Interrupted, Over
 from resourceserver.integrations.records import (
@@ -60,7 +68,7 @@ Rows = psycopg.Connection[Any]
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "BATCH", 10)
-    monkeypatch.setattr(running, "ROWS", 4)
+    monkeypatch.setattr(batches, "ROWS", 4)
 
 
 def numbers(path: Path, count: int, *others: str) -> Path:
@@ -639,13 +647,13 @@ def test_long_texts_make_batches_small(
 ) -> None:
     monkeypatch.setattr(running, "HEAVIEST", 1000)
     sizes: list[int] = []
-    finish = running.Batch.finished
+    finish = batches.Batch.finished
 
-    def note(batch: running.Batch) -> running.Batch:
+    def note(batch: batches.Batch) -> batches.Batch:
         sizes.append(batch.count)
         return finish(batch)
 
-    monkeypatch.setattr(running.Batch, "finished", note)
+    monkeypatch.setattr(batches.Batch, "finished", note)
 
     importer.take(tmp_path / "file", *[record] * 5)
 

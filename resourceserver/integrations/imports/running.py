@@ -18,24 +18,22 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from itertools import islice
-from typing import Any, Final, NamedTuple, Protocol, Self
+from typing import Any, Final, Protocol
 from zoneinfo import ZoneInfo
 
 import psycopg
 from psycopg import errors
 
 from resourceserver.integrations.format import Format, Person, Unreadable
-from resourceserver.integrations.imports import checks, receipts, recognition, writing
+from resourceserver.integrations.imports import batches, checks, receipts, recognition
 from resourceserver.integrations.imports.arrays import Array, ArrayDumper
+from resourceserver.integrations.imports.batches import Batch
 from resourceserver.integrations.imports.files import Brought, Member, Refusal
 from resourceserver.integrations.imports.receipts import EXAMPLES, Import, Receipt
 from resourceserver.integrations.imports.recognition import Recognised
-from resourceserver.integrations.imports.writing import PLACES, WRITERS, Target
-from resourceserver.integrations.records import Refused, Sourced
+from resourceserver.integrations.imports.writing import Target
 from shared import SCHEMA_VERSION
 
-ROWS: Final = 1000
-"""Most rows of a statement of a type of which files do not have millions."""
 BATCH: Final = 4000
 """Records and refused ones of a transaction."""
 HEAVIEST: Final = 4_000_000
@@ -48,10 +46,6 @@ _PAUSES_S: Final = (0.1, 0.5, 1.0, 2.0, 5.0)
 _SWITCH_INTERVAL_S: Final = 0.000_2
 _NEW_OBJECTS: Final = 50_000
 """How many new objects start a collection of garbage."""
-_REFUSED: Final = "refused_by_database"
-"""The reason of a record that the checks let pass and the database refuses."""
-_OF_A_VALUE: Final = (psycopg.DataError, psycopg.IntegrityError, errors.ProgramLimitExceeded)
-"""The errors of a value that the database refuses; the last one if a key is too long for an index."""
 _MOST_NAMES: Final = 20
 """How many names of members that no format recognises a receipt has."""
 
@@ -70,64 +64,6 @@ class Over(Exception):
 
 class _Behind(Exception):
     """The receipt is not where this run left it: the server lost its last transactions, or has one more."""
-
-
-class Statement(NamedTuple):
-    """Records of one type that are written together."""
-
-    kind: type
-    source: str | None
-    """Where it is not the format's."""
-    rows: Sequence[Any]
-    prepared: Any
-    """The same as the writer takes them."""
-
-
-@dataclass
-class Batch:
-    """What is written in one transaction."""
-
-    rows: dict[tuple[type, str | None], list[Any]] = field(default_factory=dict)
-    """By type, and by source where that is not the format's."""
-    refused: dict[str, tuple[int, list[str]]] = field(default_factory=dict)
-    """How many were refused by reason, with the first examples."""
-    count: int = 0
-    """Records and refused ones."""
-    weight: int = 0
-    """Characters of texts."""
-    first_at: datetime | None = None
-    last_at: datetime | None = None
-    statements: list[Statement] = field(default_factory=list)
-    """What its statements write, in the order of ``rows``; ``prepare`` makes them."""
-
-    def prepare(self) -> None:
-        """Make what is possible without the database."""
-        for (kind, source), rows in self.rows.items():
-            most = len(rows) if kind in writing.FREQUENT else ROWS
-            for start in range(0, len(rows), most):
-                part = rows[start : start + most]
-                self.statements.append(Statement(kind, source, part, writing.prepare(kind, part)))
-
-    def finished(self) -> Self:
-        """Return the batch with its first and last instant."""
-        starts = [row[PLACES[kind]] for (kind, _), rows in self.rows.items() for row in rows]
-        self.first_at, self.last_at = min(starts, default=None), max(starts, default=None)
-        return self
-
-    def refuse(self, reason: str, example: str) -> None:
-        """Count one that was refused."""
-        count, examples = self.refused.setdefault(reason, (0, []))
-        if len(examples) < EXAMPLES:
-            examples.append(_storable(example))
-        self.refused[reason] = (count + 1, examples)
-
-
-def _storable(text: str) -> str:
-    """Return an example as it can be stored and printed."""
-    return "".join(
-        each if each.isprintable() and not "\ud800" <= each <= "\udfff" else "\ufffd"
-        for each in text[: writing.EXAMPLE]
-    )
 
 
 @dataclass(frozen=True)
@@ -311,7 +247,7 @@ def _batches(
                     rows = batch.rows[type(item), None] = []
                 rows.append(item)
             else:
-                _take(batch, item)
+                batch.take(item)
             batch.count += 1
             if batch.count >= BATCH or batch.weight >= HEAVIEST:
                 yield batch.finished()
@@ -325,74 +261,6 @@ def _batches(
         problem.append(f"the reader of {form.name} failed: {type(error).__name__}: {error}"[:500])
     if batch.count:
         yield batch.finished()
-
-
-def _take(batch: Batch, item: Any) -> None:
-    """Check an item and add it to the batch."""
-    if isinstance(item, Refused):
-        batch.refuse(_reason(item.reason), item.example)
-        return
-    reason = checks.refusal(item)
-    source, record = None, item
-    if isinstance(item, Sourced):
-        source, record = item.source or writing.UNNAMED, item.record
-    if reason is not None:
-        batch.refuse(reason, writing.example(record))
-        return
-    batch.rows.setdefault((type(record), source), []).append(record)
-    batch.weight += _length(record)
-
-
-def _length(value: Any) -> int:
-    """Return how many characters are in a value."""
-    if isinstance(value, str):
-        return len(value)
-    return sum(map(_length, value)) if isinstance(value, tuple) else 0
-
-
-def _reason(text: str) -> str:
-    """Return a reason as a code, whatever a reader has written."""
-    code = "".join(each if each.isascii() and each.isalnum() else "_" for each in text.lower())
-    return code[:64] if code[:1].isalpha() else "unreadable"
-
-
-def _in_order(batch: Batch, source: str) -> list[tuple[str, Statement]]:
-    """Return the statements with their sources, in the order that all imports keep (``writing``)."""
-    places = {kind: place for place, kind in enumerate(WRITERS)}
-
-    def place(named: tuple[str, Statement]) -> tuple[int, str, bool]:
-        of_rows, statement = named
-        return places[statement.kind], of_rows, statement.source is None
-
-    named = ((source if each.source is None else each.source, each) for each in batch.statements)
-    return sorted(named, key=place)
-
-
-def _in_halves(kind: type, target: Target, source: str, rows: Sequence[Any]) -> writing.Written:
-    """Write rows of which the database refuses some, and refuse these alone.
-
-    All in one transaction, since a receipt counts how many records in the order of the file are done, and
-    these rows are in that of their types.
-    """
-    try:
-        with target.connection.transaction():
-            return WRITERS[kind](target, source, writing.prepare(kind, rows))
-    except errors.ForeignKeyViolation:
-        # What rows refer to is gone: they are good, and the whole transaction is tried again.
-        raise
-    except _OF_A_VALUE:
-        # These may be ids of rows that went with the savepoint.
-        target.forget()
-        if len(rows) == 1:
-            return writing.Written(0, refused=((_REFUSED, writing.example(rows[0])),))
-    middle = len(rows) // 2
-    first = _in_halves(kind, target, source, rows[:middle])
-    second = _in_halves(kind, target, source, rows[middle:])
-    return writing.Written(
-        first.added + second.added,
-        first.changed + second.changed,
-        first.refused + second.refused,
-    )
 
 
 @dataclass
@@ -457,22 +325,8 @@ class Database:
 
     def _write(self, part: Part, batch: Batch, before: int, *, in_halves: bool = False) -> None:
         def write(target: Target) -> None:
-            target.begin()
-            target.touched.clear()
-            added, changed = 0, 0
-            refused = {reason: (n, list(them)) for reason, (n, them) in batch.refused.items()}
-            late = Batch(refused=refused)
-            for source, each in _in_order(batch, part.format.source):
-                if in_halves:
-                    written = _in_halves(each.kind, target, source, each.rows)
-                else:
-                    written = WRITERS[each.kind](target, source, each.prepared)
-                added += written.added
-                changed += written.changed
-                for reason, example in written.refused:
-                    late.refuse(reason, example)
-            target.mark_days()
-            count = sum(n for n, _ in late.refused.values())
+            outcome = batches.write(batch, target, part.format.source, in_halves=in_halves)
+            added, changed, count = outcome.added, outcome.changed, outcome.refused_count
             counted = self._execute(
                 target,
                 "add_counts",
@@ -487,7 +341,7 @@ class Database:
             )
             if counted.rowcount != 1:
                 raise _Behind
-            for reason, (n, examples) in late.refused.items():
+            for reason, (n, examples) in outcome.refused.items():
                 self._execute(
                     target,
                     "add_refusals",
@@ -567,7 +421,7 @@ class Database:
         if isinstance(error, errors.InsufficientPrivilege):
             # The session ended in the middle of the transaction: the account was deleted.
             raise Over from error
-        is_of_a_value = isinstance(error, _OF_A_VALUE)
+        is_of_a_value = isinstance(error, batches.OF_A_VALUE)
         is_for_a_moment = isinstance(error, psycopg.OperationalError | psycopg.InternalError)
         if isinstance(error, errors.ForeignKeyViolation) or (is_for_a_moment and not is_of_a_value):
             return
