@@ -36,6 +36,8 @@ STATE: Final = "svc_st_"
 """A sign-in at a provider that is pending in a browser; useless without that browser's session."""
 UPLOAD: Final = "svc_ut_"
 """Tickets, each for one upload of a file."""
+INTEGRATION: Final = "svc_ik_"
+"""Keys with which applications send to a connection (shared/keys.py)."""
 
 CLIENT: Final = "svc_client_"
 """Client ids contain no user and no checksum; they are not secret (RFC 6749, section 2.2)."""
@@ -50,7 +52,7 @@ _CHECKSUM_LENGTH: Final = 6
 _BODY_LENGTH: Final = _USER_LENGTH + _SECRET_LENGTH
 
 SCANNER_PATTERN: Final = (
-    rf"\bsvc_(?:dt|rt|ac|ss|ln|ut)_[0-9A-Za-z]{{{_BODY_LENGTH + _CHECKSUM_LENGTH}}}\b"
+    rf"\bsvc_(?:dt|rt|ac|ss|ln|ut|ik)_[0-9A-Za-z]{{{_BODY_LENGTH + _CHECKSUM_LENGTH}}}\b"
 )
 """The pattern for secret scanners; ``parse`` then distinguishes real tokens from similar text."""
 

@@ -65,6 +65,15 @@ grant execute
     to svc_authserver;
 -- The same for the imports of a person; to undo one requires a fresh sign-in (import_list.sql, undo.sql).
 grant execute on function svc.imports, svc.request_undo to svc_authserver;
+-- Connections: the list requires a sign-in of the person; what begins or ends one, a fresh one (connections.sql).
+grant execute
+    on function svc.connections,
+                svc.add_connection,
+                svc.renew_connection_key,
+                svc.pause_connection,
+                svc.pull_now,
+                svc.end_connection
+    to svc_authserver;
 grant select, insert, update, delete
     on oauth.client,
        oauth.authorization_request,
@@ -79,7 +88,7 @@ grant select on oauth.live_access_token, oauth.live_grant to svc_authserver;
 grant usage
     on schema svc, identity, reference, activity, code, health, music, location, content, profile
     to svc_reader;
-grant execute on procedure svc.open_session to svc_reader;
+grant execute on procedure svc.open_session, svc.open_reading_key to svc_reader;
 grant execute on function svc.limit_answer to svc_reader;
 -- An export locks it before its snapshot is taken (resourceserver/export/export.sql).
 grant select on svc.schema_version to svc_reader;
@@ -108,6 +117,28 @@ grant execute
     to svc_reader;
 grant select on reference.category, reference.category_rule to svc_reader;
 grant select on profile.organization, profile.team to svc_reader;
+-- Of connections, what their person sees; no setting and no progress, which may say where an account is.
+grant execute on function svc.connection_state to svc_reader;
+grant select (
+          user_id,
+          connection_id,
+          kind,
+          data,
+          name,
+          import_id,
+          created_at,
+          first_record_at,
+          last_record_at,
+          record_count,
+          problem,
+          failing_since,
+          is_refused,
+          paused_at,
+          stopped_at,
+          last_pull_at
+      )
+    on profile.connection
+    to svc_reader;
 
 -- The resource server, writing: it inserts the events of trackers. Of sessions it can read only the keys, to
 -- recognise the new ones.
@@ -143,7 +174,9 @@ grant execute
 grant usage
     on schema svc, activity, code, health, music, location, content, profile
     to svc_importer;
-grant execute on procedure svc.open_import to svc_importer;
+grant execute on procedure svc.open_import, svc.open_receiver to svc_importer;
+-- What a receiver notes of the connection whose session is open.
+grant execute on function svc.lock_connection, svc.note_delivery to svc_importer;
 grant execute on function svc.check_version, svc.import_user_id, svc.lock_new_devices to svc_importer;
 grant select, insert, update
     on code.event,
@@ -267,6 +300,24 @@ grant select, insert, update (status, problem, key_hash, finished_at)
     on profile.import
     to svc_worker;
 grant select on profile.import_part, profile.import_refusal to svc_worker;
+
+-- The worker pulls connections: it opens their secrets, and notes how far it is.
+grant select,
+      update (
+          state,
+          problem,
+          failing_since,
+          is_refused,
+          last_pull_at,
+          next_pull_at,
+          failures,
+          first_record_at,
+          last_record_at,
+          record_count
+      )
+    on profile.connection
+    to svc_worker;
+grant select on profile.connection_secret to svc_worker;
 
 -- Of imports that their person has undone, it removes the records.
 grant execute on function svc.remove_undone to svc_worker;

@@ -86,7 +86,8 @@ begin
 end
 $$;
 
--- The user of the open session: the owner of the valid token whose hash the session has, else null.
+-- The user of the open session: the owner of the valid token whose hash the session has, or of the key of a connection
+-- with which its application may read (functions/connections.sql), else null.
 -- The settings alone prove nothing, since every statement can set them; so the token is looked up
 -- again here, by a function that runs with its owner's rights. Outside a session a setting is '' or null.
 -- This cannot protect against a client that runs whole statements of its own: it can leave things behind
@@ -109,11 +110,21 @@ begin
     then
         raise exception using errcode = '57SV1', message = 'the session was opened without a version';
     end if;
-    return (
-        select user_id
-          from oauth.live_access_token
-         where user_id = nullif(current_setting('svc.user_id', true), '')::uuid
-           and token_hash = decode(nullif(current_setting('svc.token_hash', true), ''), 'hex')
+    return coalesce(
+        (
+            select user_id
+              from oauth.live_access_token
+             where user_id = nullif(current_setting('svc.user_id', true), '')::uuid
+               and token_hash = decode(nullif(current_setting('svc.token_hash', true), ''), 'hex')
+        ),
+        (
+            select key.user_id
+              from profile.integration_key as key
+              join identity.user as person using (user_id)
+             where key.key_hash = decode(nullif(current_setting('svc.token_hash', true), ''), 'hex')
+               and key.user_id = nullif(current_setting('svc.user_id', true), '')::uuid
+               and key.scopes <> '{}'
+        )
     );
 end
 $$;

@@ -53,10 +53,6 @@ _NAMES: Final = {
     ),
     "health.metric": ("metric_type", list(body.METRICS)),
     "profile.integration": ("provider", [name for name, *_ in standing.INTEGRATIONS]),
-    "profile.integration_credential": (
-        f"encode(substr(secret, 1, {len(standing.SECRET_MARK)}), 'escape')",
-        [standing.SECRET_MARK.decode()],
-    ),
 }
 """Tables without ids: the expression that names a row, and the names of the rows that the demo writes."""
 

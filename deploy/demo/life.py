@@ -125,7 +125,6 @@ class Story:
                 filter(self._is_past, standing.whole_day_events(life, rng, own_id))
             ),
             "profile.integration": list(standing.integrations(since, self.until)),
-            "profile.integration_credential": list(standing.credentials(rng, since)),
         }
         return Fixtures(devices, sources, places, titles, phone_id, work_id), piece
 

@@ -54,7 +54,6 @@ _RULES: Final = (
 )
 SCORES: Final = {"Photography": 1, "Utilities": -1}
 
-SECRET_MARK: Final = b"invented"
 """The first bytes of every invented secret."""
 
 INTEGRATIONS: Final = (
@@ -112,14 +111,6 @@ def integrations(since: datetime, until: datetime) -> Iterator[Row]:
             "last_sync_at": until - (number + 1) * HOUR,
             "last_error": error,
         }
-
-
-def credentials(rng: Random, since: datetime) -> Iterator[Row]:
-    """Yield invented secrets of the connections, which open nothing."""
-    for provider, _, status, _ in INTEGRATIONS:
-        if status != "disconnected":
-            secret = SECRET_MARK + rng.randbytes(40)
-            yield {"provider": provider, "secret": secret, "renewed_at": since}
 
 
 def whole_day_events(life: Life, rng: Random, calendar_id: UUID) -> Iterator[Row]:

@@ -142,6 +142,7 @@ begin atomic
                   and part.import_id = import.import_id
            ) as counts
      where import.user_id = p_user_id
+       and import.connection_id is null
        and svc.is_signed_in(p_user_id, p_session_hash)
        and (p_import_id is null or import.import_id = p_import_id)
        and (

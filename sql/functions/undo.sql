@@ -253,6 +253,7 @@ begin
       from profile.import
      where import.user_id = p_user_id
        and import.import_id = p_import_id
+       and import.connection_id is null
        for update;
     if reached = 'running' and svc.is_being_read(p_user_id, p_import_id) then
         return 'running';

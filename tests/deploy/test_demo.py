@@ -153,11 +153,6 @@ def test_an_account_with_data_is_refused(deployment: Settings, owner: Rows, bob:
             b"insert into activity.category_score (user_id, category, score) values (%s, 'News', 2)",
         ),
         (
-            "profile.integration_credential",
-            b"insert into profile.integration_credential (user_id, provider, secret)"
-            b" values (%s, 'swarm', 'real')",
-        ),
-        (
             "profile.subscription",
             b"insert into profile.subscription (user_id, plan, status, billing)"
             b" values (%s, 'pro', 'active', 'none')",

@@ -53,10 +53,6 @@ def test_integrations_by_hand(api: TestClient, owner: Rows, alice: Person, bob: 
         """,
         {"alice": alice.user_id, "bob": bob.user_id},
     )
-    owner.execute(
-        "insert into profile.integration_credential values (%s, 'github', 'hunter2')",
-        [alice.user_id],
-    )
 
     body = ask(api, alice, "/api/v1/integrations")
 

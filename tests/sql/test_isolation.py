@@ -185,7 +185,10 @@ FORBIDDEN = {
         "select * from oauth.live_access_token",
         "select * from identity.password",
         "select * from identity.session",
-        "select * from profile.integration_credential",
+        "select * from profile.connection",
+        "select settings from profile.connection",
+        "select * from profile.integration_key",
+        "select * from profile.connection_secret",
         "insert into activity.device (user_id, name) values (gen_random_uuid(), 'x')",
         "update activity.app_session set app = 'x'",
         "delete from activity.app_session",
@@ -215,7 +218,9 @@ FORBIDDEN = {
         "select * from activity.app_session",
         "select * from oauth.access_token",
         "select * from identity.user",
-        "select * from profile.integration_credential",
+        "select * from profile.connection",
+        "select * from profile.integration_key",
+        "select * from profile.connection_secret",
         "insert into profile.import (user_id, file_name, file_size, digest)"
         " values (gen_random_uuid(), 'x', 0, '')",
         "update profile.import set key_hash = null",
@@ -503,6 +508,12 @@ PRIVILEGES = {
         "location.place": "SELECT",
         "location.point": "SELECT",
         "music.listen": "SELECT",
+        "profile.connection": (
+            "SELECT(connection_id) SELECT(created_at) SELECT(data) SELECT(failing_since)"
+            " SELECT(first_record_at) SELECT(import_id) SELECT(is_refused) SELECT(kind)"
+            " SELECT(last_pull_at) SELECT(last_record_at) SELECT(name) SELECT(paused_at)"
+            " SELECT(problem) SELECT(record_count) SELECT(stopped_at) SELECT(user_id)"
+        ),
         "profile.import": "SELECT",
         "profile.import_part": "SELECT",
         "profile.import_refusal": "SELECT",
@@ -538,6 +549,12 @@ PRIVILEGES = {
         "location.event": "DELETE INSERT SELECT UPDATE(place_id)",
         "location.place": "DELETE INSERT SELECT",
         "location.point": "SELECT UPDATE(timezone)",
+        "profile.connection": (
+            "SELECT UPDATE(failing_since) UPDATE(failures) UPDATE(first_record_at)"
+            " UPDATE(is_refused) UPDATE(last_pull_at) UPDATE(last_record_at) UPDATE(next_pull_at)"
+            " UPDATE(problem) UPDATE(record_count) UPDATE(state)"
+        ),
+        "profile.connection_secret": "SELECT",
         "profile.import": (
             "INSERT SELECT UPDATE(finished_at) UPDATE(key_hash) UPDATE(problem) UPDATE(status)"
         ),
@@ -592,6 +609,7 @@ FUNCTIONS = {
     "svc_reader": {
         "category_of_site",
         "check_version",
+        "connection_state",
         "cover",
         "cursor",
         "day_start",
@@ -604,6 +622,7 @@ FUNCTIONS = {
         "instant",
         "limit_answer",
         "matches",
+        "open_reading_key",
         "open_session",
         "owned_parts",
         "owned_segments",
@@ -627,31 +646,40 @@ FUNCTIONS = {
     "svc_importer": {
         "check_version",
         "import_user_id",
+        "lock_connection",
         "lock_new_devices",
         "make_due",
+        "note_delivery",
         "open_import",
+        "open_receiver",
     },
     "svc_authserver": {
         "add_category_rule",
+        "add_connection",
         "cancel_upload",
         "category_rules",
         "category_scores",
         "check_version",
+        "connections",
         "create_upload",
-        "imports",
-        "limit_page",
         "delete_account",
         "devices",
+        "end_connection",
         "forget_departed",
         "forget_security_events",
         "goals",
+        "imports",
+        "limit_page",
         "mark_all_summaries",
         "move_category_rule",
+        "pause_connection",
         "preview_category_rule",
+        "pull_now",
         "put_goal",
         "remove_category_rule",
         "remove_goal",
         "rename_device",
+        "renew_connection_key",
         "renew_upload",
         "replace_category_rule",
         "request_undo",

@@ -147,6 +147,13 @@ def fill(deployment: Settings, owner: Rows) -> None:
         [alice.user_id],
     )
     owner.execute(
+        """
+        insert into profile.connection (user_id, kind, data, name, import_id)
+        select %s, 'owntracks', 'location', 'Phone ' || n, gen_random_uuid() from generate_series(1, 4) as n
+        """,
+        [alice.user_id],
+    )
+    owner.execute(
         "insert into identity.user (email) select n || '@example.org' from generate_series(1, %s) as n",
         [FEW],
     )

@@ -33,7 +33,8 @@ SCOPES: Final = {
     "read:music": {"music.listen"},
     "read:profile": {
         *("profile.import", "profile.import_part", "profile.import_refusal"),
-        *("profile.integration", "profile.integration_credential", "profile.membership"),
+        *("profile.connection", "profile.connection_secret", "profile.integration_key"),
+        *("profile.integration", "profile.membership"),
         *("profile.subscription", "profile.team_membership", "profile.upload"),
     },
 }

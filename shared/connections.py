@@ -1,0 +1,295 @@
+"""The kinds of connections: what sends records here, and where the worker pulls them from.
+
+An application that people have on their phone or in their editor **sends**: it gets a key of its own, and a
+receiver of the resource server takes what it sends (``resourceserver.integrations.receivers``). From a
+service **the worker pulls**, with an address, a name or a key of the person
+(``resourceserver.integrations.pulls``). Pages and commands offer what is listed here.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+Way = Literal["sends", "is_pulled"]
+Data = Literal["activity", "music", "location", "health", "content", "code"]
+State = Literal["waiting", "live", "failing", "refused", "paused", "stopped"]
+"""Where a connection is (``svc.connection_state``)."""
+
+STATUSES: Final[Mapping[State, str]] = {
+    "waiting": "active",
+    "live": "active",
+    "failing": "error",
+    "refused": "expired",
+    "paused": "disconnected",
+    "stopped": "disconnected",
+}
+"""The ``status`` of ``/api/v1/integrations`` by state."""
+
+MOST: Final = 50
+"""The most connections of a person that are not stopped."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """What a person enters to connect."""
+
+    name: str
+    label: str
+    hint: str = ""
+    """What it looks like or where it is found, as a sentence."""
+    is_secret: bool = False
+    """Whether it is sealed, and never shown again."""
+    is_required: bool = True
+    default: str = ""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of connection."""
+
+    name: str
+    """Its name in addresses, settings and commands."""
+    title: str
+    """Its name for people."""
+    brings: str
+    """What it brings, as a sentence."""
+    data: Data
+    """The word of the scope that opens what it brings."""
+    way: Way
+    source: str
+    """The ``source`` of its rows, and the ``provider`` in answers."""
+    key: Literal["token", "uuid"] | None = None
+    """The shape of the key that its application gets (``shared.keys``)."""
+    reads: str | None = None
+    """The scope that the application may get as well: "may also show my totals"."""
+    fields: tuple[Field, ...] = ()
+
+
+_KINDS: Final = (
+    Kind(
+        "wakatime",
+        "WakaTime",
+        "Coding time from about a hundred editors, and from coding agents.",
+        "activity",
+        "sends",
+        "wakatime",
+        key="uuid",
+        reads="read:activity",
+        fields=(
+            Field(
+                "gap_minutes",
+                "Minutes without a keystroke that end a session",
+                "From 1 to 60.",
+                is_required=False,
+                default="15",
+            ),
+        ),
+    ),
+    Kind(
+        "listenbrainz",
+        "ListenBrainz",
+        "Plays from music players and scrobblers that can send to ListenBrainz.",
+        "music",
+        "sends",
+        "listenbrainz",
+        key="token",
+        reads="read:music",
+    ),
+    Kind(
+        "owntracks",
+        "OwnTracks",
+        "Where you are, from the application on your phone.",
+        "location",
+        "sends",
+        "owntracks",
+        key="token",
+    ),
+    Kind(
+        "overland",
+        "Overland",
+        "Where you are, from the application on your iPhone.",
+        "location",
+        "sends",
+        "overland",
+        key="token",
+    ),
+    Kind(
+        "osmand",
+        "OsmAnd, Traccar or GPSLogger",
+        "Where you are, from an application that sends each position to an address.",
+        "location",
+        "sends",
+        "osmand",
+        key="token",
+    ),
+    Kind(
+        "health",
+        "Health from a phone",
+        "Measurements, heart rate and sleep by Life Dashboard Companion, Health Auto Export or Health"
+        " Connect Webhook.",
+        "health",
+        "sends",
+        "phone",
+        key="token",
+    ),
+    Kind(
+        "calendar",
+        "Calendar",
+        "Events of a calendar with a secret address, or of a CalDAV server.",
+        "content",
+        "is_pulled",
+        "ical",
+        fields=(
+            Field(
+                "address",
+                "Address",
+                "It begins with https:// or webcal://. Keep a secret address to yourself.",
+                is_secret=True,
+            ),
+            Field("user", "User name", "For CalDAV alone.", is_required=False),
+            Field(
+                "password",
+                "Application password",
+                "For CalDAV alone. Do not use the password of your account.",
+                is_secret=True,
+                is_required=False,
+            ),
+        ),
+    ),
+    Kind(
+        "github",
+        "GitHub",
+        "Your commits, pull requests and reviews.",
+        "code",
+        "is_pulled",
+        "github",
+        fields=(
+            Field("token", "Token", "A fine-grained token that may only read.", is_secret=True),
+        ),
+    ),
+    Kind(
+        "gitlab",
+        "GitLab",
+        "Your commits, merge requests and reviews.",
+        "code",
+        "is_pulled",
+        "gitlab",
+        fields=(
+            Field("token", "Token", "A personal token with the scope read_api.", is_secret=True),
+            Field(
+                "address",
+                "Address of the server",
+                "It begins with https://.",
+                is_required=False,
+                default="https://gitlab.com",
+            ),
+        ),
+    ),
+    Kind(
+        "listenbrainz_user",
+        "ListenBrainz account",
+        "The plays that ListenBrainz has of you.",
+        "music",
+        "is_pulled",
+        "listenbrainz",
+        fields=(Field("user", "User name at ListenBrainz"),),
+    ),
+    Kind(
+        "lastfm",
+        "Last.fm",
+        "The plays that Last.fm has of you.",
+        "music",
+        "is_pulled",
+        "lastfm",
+        fields=(
+            Field("user", "User name at Last.fm"),
+            Field("key", "API key", "Your own key of the interface of Last.fm.", is_secret=True),
+        ),
+    ),
+)
+
+KINDS: Final[Mapping[str, Kind]] = {kind.name: kind for kind in _KINDS}
+"""All kinds by name, in the order in which pages show them."""
+RECEIVERS: Final = tuple(kind.name for kind in _KINDS if kind.way == "sends")
+"""The kinds that an operator can switch on with SVC_RECEIVERS."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Why nothing comes from a connection, in two sentences."""
+
+    what: str
+    what_to_do: str
+
+
+PROBLEMS: Final[Mapping[str, Problem]] = {
+    "key_refused": Problem(
+        "The service no longer accepts the key or the password.",
+        "Make a new one there, and connect again.",
+    ),
+    "not_found": Problem(
+        "There is nothing at this address, or nobody with this name.",
+        "Copy it again from the service, and connect again.",
+    ),
+    "unreachable": Problem(
+        "The server of the service could not be reached.",
+        "Nothing needs to be done: it is tried again.",
+    ),
+    "timed_out": Problem(
+        "The server of the service took too long to answer.",
+        "Nothing needs to be done: it is tried again.",
+    ),
+    "server_error": Problem(
+        "The server of the service answered with an error of its own.",
+        "Nothing needs to be done: it is tried again.",
+    ),
+    "rate_limited": Problem(
+        "The service has had too many requests.",
+        "Nothing needs to be done: it is tried again when the service allows it.",
+    ),
+    "address_forbidden": Problem(
+        "The address leads into a private network, which this server does not enter.",
+        "Use a public address, or ask the operator to allow the network.",
+    ),
+    "not_https": Problem(
+        "The address, or one to which it leads, does not begin with https://.",
+        "Use an address that does.",
+    ),
+    "tls_failed": Problem(
+        "The certificate of the server is not valid.",
+        "Tell the owner of the server.",
+    ),
+    "too_many_redirects": Problem(
+        "The address leads from one address to the next without an end.",
+        "Copy it again from the service, and connect again.",
+    ),
+    "too_large": Problem(
+        "The answer of the service is too large.",
+        "Choose a smaller calendar, or bring its file instead.",
+    ),
+    "wrong_type": Problem(
+        "The answer is not what this connection reads.",
+        "Copy the address again from the service, and connect again.",
+    ),
+    "not_a_calendar": Problem(
+        "There is no calendar at this address.",
+        "Copy the address again; it may be that of a page and not of the calendar.",
+    ),
+    "unreadable": Problem(
+        "The answer of the service could not be understood.",
+        "It is tried again. If this goes on, tell the operator.",
+    ),
+    "secret_unreadable": Problem(
+        "The stored key cannot be opened any more.",
+        "Connect again.",
+    ),
+    "failed": Problem(
+        "An error happened here.",
+        "It is tried again. If this goes on, tell the operator.",
+    ),
+    "encrypted_messages": Problem(
+        "The application sends encrypted messages, which nobody here can read.",
+        "Switch its encryption off: the connection itself is encrypted.",
+    ),
+}
+"""What pages say about each code of a problem."""
