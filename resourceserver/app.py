@@ -25,6 +25,8 @@ from resourceserver.endpoints import ENDPOINTS
 from resourceserver.export import route as export
 from resourceserver.ingest import route as ingest
 from resourceserver.ingest import schema as ingest_schema
+from resourceserver.integrations.receivers import routes as receivers
+from resourceserver.integrations.receivers.receiving import Receiving
 from resourceserver.mcp import route as mcp
 from resourceserver.mcp.tool import Tool
 from resourceserver.mcp.tools import TOOLS
@@ -77,6 +79,7 @@ def create(
     size = chosen.connections["worker"]
     workers = Pool.to(database.login(chosen, "worker"), size=size, wait_s=None)
     receiver = uploads.receiver(chosen, writers)
+    receiving = Receiving.to(chosen) if chosen.receivers else None
     background = [usage.job(reader.usage, note_uses_every)]
     if receiver is not None:
         background.append(upkeep.job(receiver.directory))
@@ -104,6 +107,8 @@ def create(
             jobs.running(chosen, workers, background),
         ):
             yield
+        if receiving is not None:
+            await receiving.close()
         for connections in (reader, writers, probes):
             connections.close()
 
@@ -115,6 +120,7 @@ def create(
             *ingest.routes(chosen, reader, writers),
             *export.routes(chosen, reader, exports),
             *uploads.routes(receiver),
+            *receivers.routes(receiving, reader),
             *metadata.routes(chosen),
             *probes.routes(),
             *capabilities.routes(chosen),

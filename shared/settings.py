@@ -18,13 +18,16 @@ from pathlib import Path
 from typing import Final, Literal
 from urllib.parse import urlsplit
 
-from shared import listening
+from shared import connections, listening
 from shared.listening import Address, Listen
 
 ROLES: Final = ("authserver", "reader", "ingester", "importer", "worker")
 """The database roles that servers log in as; in the database each has the prefix ``svc_``."""
 IMPORTS: Final = 2
 """The most uploaded files that one worker imports at once; each of another person."""
+PULLS: Final = 8
+"""From how many services one worker pulls at once; each for another person. They share two connections to the
+database."""
 PROBES: Final = 2
 """Connections of each process for its probes (shared/probes.py)."""
 
@@ -116,6 +119,11 @@ class Settings:
     operator_contact: str | None = None
     """SVC_OPERATOR_CONTACT: the contact for people who have forgotten their password, in words, as the
     sign-in page shows it: a name, an e-mail address, a room."""
+    receivers: tuple[str, ...] = ()
+    """SVC_RECEIVERS: with commas between them, the kinds of connections with which applications may send
+    records in their own formats (shared/connections.py), such as wakatime,owntracks; by default none."""
+    receiver_connections: int = 3
+    """SVC_RECEIVER_CONNECTIONS: the same for what applications send, if SVC_RECEIVERS is set."""
     mcp_origins: tuple[str, ...] = ()
     """SVC_MCP_ORIGINS: with commas between them, origins whose pages may use the MCP endpoint in a browser,
     besides SVC_BASE_URL; programs other than pages need no entry."""
@@ -167,6 +175,7 @@ class Settings:
             + self.export_connections
             + PROBES,
             "ingester": self.ingest_connections,
+            "importer": self.receiver_connections if self.receivers else 0,
             # Without rollups and summaries, the jobs that remain are short.
             "worker": 1 if self.worker else self.job_connections,
         }
@@ -174,9 +183,8 @@ class Settings:
     @property
     def connections_of_worker(self) -> dict[str, int]:
         """The most connections of one worker, by the role that it logs in as: its turns', and its own."""
-        if self.upload_dir is None:
-            return {"worker": self.job_connections + 1}
-        return {"worker": self.job_connections + 1 + IMPORTS, "importer": IMPORTS}
+        writing = 1 + (0 if self.upload_dir is None else IMPORTS)
+        return {"worker": self.job_connections + 1 + writing, "importer": writing}
 
     @property
     def auth_listeners(self) -> Listen:
@@ -230,6 +238,7 @@ def read(environment: Mapping[str, str] = os.environ) -> Settings:
         trusted_proxies=_networks(environment, "SVC_TRUSTED_PROXIES"),
         provider=_provider(environment),
         operator_contact=_contact(environment, "SVC_OPERATOR_CONTACT"),
+        receivers=_receivers(environment, "SVC_RECEIVERS"),
         mcp_origins=_origins(environment, "SVC_MCP_ORIGINS"),
         upload_dir=_upload_dir(environment, data_dir, deployment),
         upload_mib=_count(environment, "SVC_UPLOAD_MIB", Settings.upload_mib),
@@ -265,6 +274,7 @@ def environment(chosen: Settings, role_urls: Mapping[str, str]) -> dict[str, str
         "SVC_DATABASE_PREPARE": "on" if chosen.prepare else "off",
         **{_variable(name): str(getattr(chosen, name)) for name in _SIZES},
         "SVC_TRUSTED_PROXIES": ",".join(chosen.trusted_proxies),
+        "SVC_RECEIVERS": ",".join(chosen.receivers),
         "SVC_MCP_ORIGINS": ",".join(chosen.mcp_origins),
         "SVC_UPLOAD_DIR": "off" if chosen.upload_dir is None else str(chosen.upload_dir),
         "SVC_UPLOAD_MIB": str(chosen.upload_mib),
@@ -372,6 +382,16 @@ def _origin(environment: Mapping[str, str], name: str, default: str) -> str:
     ):
         raise SettingsError(f"{name}: {given!r} must look like https://host or http://host:port")
     return f"{parts.scheme}://{parts.netloc.lower()}"
+
+
+def _receivers(environment: Mapping[str, str], name: str) -> tuple[str, ...]:
+    """Return the kinds of a list with commas."""
+    given = [each.strip() for each in environment.get(name, "").split(",") if each.strip()]
+    for each in given:
+        if each not in connections.RECEIVERS:
+            known = ", ".join(connections.RECEIVERS)
+            raise SettingsError(f"{name}: {each!r} is none of {known}")
+    return tuple(dict.fromkeys(given))
 
 
 def _origins(environment: Mapping[str, str], name: str) -> tuple[str, ...]:

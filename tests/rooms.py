@@ -65,6 +65,10 @@ ROOMS: Final[dict[str, set[str]]] = {
         *("resourceserver.derived", "resourceserver.ingest", "resourceserver.integrations"),
         *("resourceserver.uploads", "shared"),
     },
+    "resourceserver.integrations.receivers": {
+        *("resourceserver.api", "resourceserver.ingest", "resourceserver.integrations"),
+        *("resourceserver.integrations.imports", "shared"),
+    },
     "resourceserver.worker": {
         *("resourceserver.derived", "resourceserver.integrations.formats"),
         *("resourceserver.integrations.imports", "resourceserver.timeline"),
@@ -76,8 +80,12 @@ ROOMS: Final[dict[str, set[str]]] = {
         *("resourceserver.api", "resourceserver.dashboard", "resourceserver.dashboard.views"),
         *("resourceserver.derived", "resourceserver.description"),
         *("resourceserver.endpoints", "resourceserver.export", "resourceserver.ingest"),
-        *("resourceserver.mcp", "resourceserver.mcp.tools", "resourceserver.timeline"),
-        *("resourceserver.uploads", "resourceserver.worker", "shared"),
+        *(
+            "resourceserver.integrations.receivers",
+            "resourceserver.mcp",
+            "resourceserver.mcp.tools",
+        ),
+        *("resourceserver.timeline", "resourceserver.uploads", "resourceserver.worker", "shared"),
     },
     # The applications.
     "deploy": {"shared"},

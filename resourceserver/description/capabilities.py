@@ -17,7 +17,7 @@ from resourceserver.ingest import events
 from resourceserver.ingest import route as ingest
 from resourceserver.mcp import protocol, rate_limit, route
 from resourceserver.uploads import route as uploads
-from shared import API_VERSION
+from shared import API_VERSION, connections
 from shared.scopes import SCOPES
 from shared.settings import Deployment, Settings
 
@@ -108,13 +108,14 @@ class Features(Body):
 
 
 class IntegrationOffer(Body):
-    """A provider from which data may be imported."""
+    """A service or an application that can be connected."""
 
     provider: str
     kind: str
     """The kind of its data, such as ``code``."""
     configured: bool
-    """Whether this deployment has its credentials."""
+    """Whether people can connect it here: for an application that sends, whether the operator has switched
+    its receiver on."""
 
 
 class RateLimit(Body):
@@ -185,7 +186,12 @@ def of(chosen: Settings) -> CapabilitiesBody:
             billing=False,
             organizations="/api/v1/orgs" in paths,
         ),
-        integrations=[],
+        integrations=[
+            IntegrationOffer(
+                provider=kind.name, kind=kind.data, configured=kind.name in chosen.receivers
+            )
+            for kind in connections.KINDS.values()
+        ],
         limits=Limits(
             max_events_per_batch=events.MAX_EVENTS,
             access_token_lifetime_ms=ACCESS_TOKEN_LIFETIME_MS,

@@ -43,6 +43,7 @@ brought as materialized (
        and part.import_id = import.import_id
      where import.user_id = %(user_id)s
        and import.status <> 'undone'
+       and import.connection_id is null
        and part.source is not null
      group by part.source,
               import.import_id,
@@ -212,6 +213,45 @@ row_of_connection as (
            null::text as problem
       from profile.integration
      where user_id = %(user_id)s
+     union all
+    select connection.kind,
+           connection.data,
+           'connection',
+           connection.stopped_at is null and connection.paused_at is null and not connection.is_refused,
+           case state.name
+               when 'failing' then 'error'
+               when 'refused' then 'expired'
+               when 'waiting' then 'active'
+               when 'live' then 'active'
+               else 'disconnected'
+           end,
+           svc.instant(connection.created_at),
+           svc.instant(greatest(connection.last_pull_at, connection.last_record_at)),
+           svc.instant(received.first_at),
+           svc.instant(received.last_at),
+           null,
+           received.refused,
+           connection.problem,
+           case when connection.problem is not null then concat('since ', svc.instant(connection.failing_since)) end
+      from profile.connection
+     cross join lateral (
+               select svc.connection_state(
+                          connection.stopped_at,
+                          connection.paused_at,
+                          connection.is_refused,
+                          connection.problem,
+                          connection.last_record_at
+                      ) as name
+           ) as state
+     cross join lateral (
+               select min(part.first_at) as first_at,
+                      max(part.last_at) as last_at,
+                      coalesce(sum(part.refused), 0)::bigint as refused
+                 from profile.import_part as part
+                where part.user_id = %(user_id)s
+                  and part.import_id = connection.import_id
+           ) as received
+     where connection.user_id = %(user_id)s
 ),
 row as (
     select * from row_of_connection

@@ -231,27 +231,33 @@ async def _in_turn(validate: Callable[[], _Validated], validating: asyncio.Lock)
         return await asyncio.to_thread(validate)
 
 
-async def read_body(request: Request, take_place: Callable[[], Awaitable[None]]) -> bytearray:
+async def read_body(
+    request: Request,
+    take_place: Callable[[], Awaitable[None]],
+    *,
+    media_types: tuple[str, ...] | None = (MEDIA_TYPE,),
+    most_bytes: int = MAX_BODY,
+) -> bytearray:
     """Return the request's body, inflated; ``take_place`` is awaited before the rest of a large one is read.
 
     Raises UnsupportedMediaType, PayloadTooLarge, InvalidJSON, TooSlow and what ``take_place`` does. At most
-    ``MAX_BODY`` is read, whatever length is announced. A small body needs no place, so that large ones cannot
-    delay ordinary trackers.
+    ``most_bytes`` are read, whatever length is announced. A small body needs no place, so that large ones
+    cannot delay ordinary trackers. Without ``media_types`` a body of any type is read.
     """
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media_type != MEDIA_TYPE:
-        raise UnsupportedMediaType(f"Content-Type: must be {MEDIA_TYPE}")
+    if media_types is not None and media_type not in media_types:
+        raise UnsupportedMediaType(f"Content-Type: must be {' or '.join(media_types)}")
     encoding = request.headers.get("content-encoding", "identity").strip().lower()
     if encoding not in ("identity", "gzip", "x-gzip"):
         raise UnsupportedMediaType("Content-Encoding: must be gzip, or none")
     # The number may begin with any number of zeros, and Python reads no integer of more than 4300 digits.
     announced = request.headers.get("content-length", "").lstrip("0")
-    if announced.isdecimal() and (len(announced) > 18 or int(announced) > MAX_BODY):
-        raise PayloadTooLarge
+    if announced.isdecimal() and (len(announced) > 18 or int(announced) > most_bytes):
+        raise _too_large(most_bytes)
     body = bytearray()
-    pieces = _bounded(in_time(request.stream()))
+    pieces = _bounded(in_time(request.stream()), most_bytes)
     if encoding != "identity":
-        pieces = _bounded(_inflated(pieces))
+        pieces = _bounded(_inflated(pieces), most_bytes)
     try:
         async for piece in pieces:
             was_small = len(body) <= _SMALL
@@ -264,14 +270,20 @@ async def read_body(request: Request, take_place: Callable[[], Awaitable[None]])
     return body
 
 
-async def _bounded(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Yield ``pieces``. Raises PayloadTooLarge as soon as they exceed ``MAX_BODY``."""
+async def _bounded(pieces: AsyncIterator[bytes], most_bytes: int) -> AsyncIterator[bytes]:
+    """Yield ``pieces``. Raises PayloadTooLarge as soon as they exceed ``most_bytes``."""
     size = 0
     async for piece in pieces:
         size += len(piece)
-        if size > MAX_BODY:
-            raise PayloadTooLarge
+        if size > most_bytes:
+            raise _too_large(most_bytes)
         yield piece
+
+
+def _too_large(most_bytes: int) -> PayloadTooLarge:
+    if most_bytes == MAX_BODY:
+        return PayloadTooLarge()
+    return PayloadTooLarge(f"the body is larger than {most_bytes} bytes")
 
 
 async def _inflated(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

@@ -344,14 +344,14 @@ def test_by_default_four_resource_processes_and_two_authorization_processes_fit_
     assert 4 * resource + 2 * connections["authserver"] < 97
 
 
-def test_by_default_one_worker_fits_beside_them_and_needs_the_eight_connections_of_the_readme() -> (
+def test_by_default_one_worker_fits_beside_them_and_needs_the_ten_connections_of_the_readme() -> (
     None
 ):
     chosen = settings.read({"SVC_WORKER": "on"})
     connections, worker = chosen.connections, sum(chosen.connections_of_worker.values())
 
     resource = connections["reader"] + connections["ingester"] + connections["worker"]
-    assert worker == 8
+    assert worker == 10
     assert 4 * resource + 2 * connections["authserver"] + worker <= 97
 
 

@@ -1,0 +1,1 @@
+"""What applications send in their own formats: a module for each, and the transaction that writes it."""

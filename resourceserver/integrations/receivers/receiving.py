@@ -1,0 +1,342 @@
+"""The way of a delivery into the database: key, body, and one transaction that writes what is in it.
+
+    key ──► body ──► records, read in a thread ──► place ──► transaction ──► the application's own answer
+    401     408, 413                               429, 503  401, 503
+
+The key is looked up before the body is read, and again in the transaction that writes, as with ingest. The
+drivers of the writers of imports are synchronous, so a delivery is written in a thread, of which there are as
+many as connections. Places go round by person.
+
+After any failure nothing of the delivery is written, and the application may send it again. Success is
+answered only after the commit, which waits for the disk.
+"""
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from ipaddress import IPv6Address, ip_address
+from pathlib import Path
+from threading import local
+from typing import Any, Final, NamedTuple, TypeVar
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+import psycopg
+from psycopg import errors
+from starlette.requests import Request
+
+from resourceserver.api import session
+from resourceserver.api.errors import Problem
+from resourceserver.api.turns import Turns
+from resourceserver.ingest import route as ingest
+from resourceserver.integrations.imports import batches, deliveries
+from resourceserver.integrations.imports.arrays import Array, ArrayDumper
+from resourceserver.integrations.imports.deliveries import Counts
+from resourceserver.integrations.imports.writing import Target
+from resourceserver.integrations.records import Record, Refused, Sourced
+from shared import SCHEMA_VERSION, connections, database, keys, queries
+from shared.settings import Settings
+
+SQL: Final = queries.load(Path(__file__).with_name("receiving.sql"))
+
+MOST_AT_ONCE: Final = 2
+"""The most deliveries of one person that are written at once."""
+MOST_WAITING: Final = 16
+"""The most deliveries of one person that wait; each waits in memory."""
+WRONG_KEYS: Final = 60
+"""The wrong keys of one address within ``WINDOW_S`` after which its unknown keys are not looked up."""
+WINDOW_S: Final = 60.0
+_MOST_ADDRESSES: Final = 10_000
+_ATTEMPTS: Final = 3
+"""How often a transaction is tried whose rows refer to some that another one has removed meanwhile."""
+
+T = TypeVar("T")
+Item = Record | Sourced | Refused
+
+
+class WrongKey(Problem):
+    """the key is missing, unknown or was replaced"""
+
+    status = 401
+    code = "unauthorized"
+
+
+class TooManyWrongKeys(Problem):
+    """too many wrong keys from this address; wait a minute"""
+
+    status = 429
+    code = "rate_limited"
+    headers = {"Retry-After": "60"}  # noqa: RUF012 -- as in Problem, whose attribute is no class variable
+
+
+class Opened(NamedTuple):
+    """A connection whose key a request has."""
+
+    key_hash: bytes
+    kind: str
+    user_id: UUID
+    connection_id: UUID
+    import_id: UUID
+    zone: ZoneInfo
+    """That of the person's profile."""
+    settings: dict[str, Any]
+    is_paused: bool
+    """Whether what is sent is not to be kept."""
+    scopes: frozenset[str]
+    """What the application may read."""
+
+
+Work = Callable[[Target, Opened], T]
+"""Writes in the transaction of a connection's session."""
+
+
+@dataclass(eq=False)
+class WrongKeys:
+    """The wrong keys of each address within the last minute, and the keys that were right lately."""
+
+    times: OrderedDict[str, list[float]] = field(default_factory=OrderedDict)
+    """By network: the address itself, or the /64 of an IPv6 address; the one that was wrong last is last."""
+    right: OrderedDict[bytes, None] = field(default_factory=OrderedDict)
+    """Hashes of keys; an application with one of them never waits for what others do behind its address."""
+
+    def are_too_many(self, address: str | None, key_hash: bytes | None) -> bool:
+        """Tell whether a key is not even looked up, because its address has sent too many wrong ones."""
+        if key_hash in self.right:
+            return False
+        times = self.times.get(_network(address), [])
+        return sum(at > time.monotonic() - WINDOW_S for at in times) >= WRONG_KEYS
+
+    def note(self, address: str | None) -> None:
+        """Count a wrong key."""
+        network = _network(address)
+        times = self.times.pop(network, [])
+        self.times[network] = [*times[-WRONG_KEYS + 1 :], time.monotonic()]
+        if len(self.times) > _MOST_ADDRESSES:
+            self.times.popitem(last=False)
+
+    def accept(self, key_hash: bytes) -> None:
+        """Keep in mind that a key was right."""
+        self.right.pop(key_hash, None)
+        self.right[key_hash] = None
+        if len(self.right) > _MOST_ADDRESSES:
+            self.right.popitem(last=False)
+
+
+def _network(address: str | None) -> str:
+    """Return what counts as one address."""
+    try:
+        found = ip_address(address or "")
+    except ValueError:
+        return address or ""
+    if isinstance(found, IPv6Address) and found.ipv4_mapped is None:
+        return found.packed[:8].hex()
+    return str(found)
+
+
+@dataclass(eq=False)
+class Receiving:
+    """The connections and places of this process for deliveries."""
+
+    chosen: Settings
+    login: str
+    threads: ThreadPoolExecutor
+    writing: Turns
+    large: Turns
+    wrong: WrongKeys = field(default_factory=WrongKeys)
+    _own: local = field(default_factory=local)
+    """The database connection of each thread."""
+    _all: list[psycopg.Connection[Any]] = field(default_factory=list)
+
+    @classmethod
+    def to(cls, chosen: Settings) -> "Receiving":
+        """Return one for ``chosen``. Raises SettingsError without a login of the importer."""
+        size = chosen.receiver_connections
+        return cls(
+            chosen,
+            database.login(chosen, "importer"),
+            ThreadPoolExecutor(size, thread_name_prefix="receiver"),
+            Turns(size, MOST_AT_ONCE, most_waiting=MOST_WAITING),
+            Turns(ingest.LARGE_BODIES, 1, full=ingest.Busy, most_waiting=MOST_WAITING),
+        )
+
+    async def close(self) -> None:
+        """Wait for the threads, and close all connections."""
+        await asyncio.to_thread(self.threads.shutdown)
+        for connection in self._all:
+            with suppress(psycopg.Error):
+                connection.close()
+
+    async def open(self, request: Request, kind: str, key: str) -> Opened:
+        """Return the connection that has a key.
+
+        Raises WrongKey, TooManyWrongKeys and DatabaseUnavailable.
+        """
+        address = None if request.client is None else request.client.host
+        key_hash = keys.hash_of(key)
+        if self.wrong.are_too_many(address, key_hash):
+            raise TooManyWrongKeys
+        try:
+            if key_hash is None:
+                raise WrongKey
+            opened = await self._in_thread(lambda: self._open(kind, key_hash))
+        except WrongKey:
+            self.wrong.note(address)
+            raise
+        self.wrong.accept(opened.key_hash)
+        return opened
+
+    @asynccontextmanager
+    async def body(
+        self,
+        request: Request,
+        opened: Opened,
+        *,
+        most_bytes: int = ingest.MAX_BODY,
+        media_types: tuple[str, ...] | None = None,
+    ) -> AsyncIterator[bytearray]:
+        """Read the body of a request, inflated; within the block, a large one keeps its place.
+
+        Raises PayloadTooLarge, UnsupportedMediaType, TooSlow, Busy and TooManyRequests, and InvalidJSON for
+        damaged gzip.
+        """
+        async with AsyncExitStack() as held:
+            place = self.large.place(opened.user_id)
+            yield await ingest.read_body(
+                request,
+                lambda: held.enter_async_context(place),
+                media_types=media_types,
+                most_bytes=most_bytes,
+            )
+
+    async def take(
+        self, opened: Opened, items: Iterable[Item], *, problem: str | None = None
+    ) -> Counts:
+        """Write records in one transaction; ``items`` is iterated in a thread, where reading may take time.
+
+        ``problem`` is the code of a problem that the connection has from now on. Nothing is written for a
+        connection that is paused. Raises WrongKey, DatabaseUnavailable and TooManyRequests.
+        """
+        kind = connections.KINDS[opened.kind]
+        in_halves = False
+        prepared: list[batches.Batch] = []
+
+        def prepare() -> None:
+            prepared.extend(deliveries.batches_of(items))
+            if not prepared:
+                prepared.append(batches.Batch())
+
+        def work(target: Target, fresh: Opened) -> Counts:
+            counts = Counts()
+            if fresh.is_paused:
+                return counts
+            for batch in prepared:
+                written = deliveries.write(
+                    target, kind, batch, in_halves=in_halves, problem=problem
+                )
+                counts = counts.plus(written)
+            return counts
+
+        await asyncio.to_thread(prepare)
+        try:
+            return await self.transact(opened, work)
+        except batches.OF_A_VALUE:
+            in_halves = True
+            return await self.transact(opened, work)
+
+    async def transact(self, opened: Opened, work: Work[T]) -> T:
+        """Return the result of ``work``, done in one transaction of the connection's session, in a thread.
+
+        ``work`` may be done again in a new transaction. Raises WrongKey, DatabaseUnavailable,
+        TooManyRequests, what ``work`` does, and the errors of values in ``batches.OF_A_VALUE``.
+        """
+        async with self.writing.place(opened.user_id):
+            return await self._in_thread(lambda: self._transact(opened, work))
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        future = asyncio.get_running_loop().run_in_executor(self.threads, work)
+        # A client that is gone does not end a transaction half-way: its place is held until the end.
+        try:
+            return await asyncio.shield(future)
+        except asyncio.CancelledError:
+            await asyncio.wait([future])
+            raise
+
+    def _transact(self, opened: Opened, work: Work[T]) -> T:
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                connection = self._connected()
+                with connection.transaction():
+                    fresh = self._call(connection, opened.kind, opened.key_hash)
+                    return work(self._target(connection, fresh), fresh)
+            except errors.ForeignKeyViolation:
+                if attempt == _ATTEMPTS:
+                    raise
+            except psycopg.Error as error:
+                self._judge(error)
+        raise AssertionError
+
+    def _open(self, kind: str, key_hash: bytes) -> Opened:
+        try:
+            try:
+                return self._call(self._connected(), kind, key_hash)
+            except psycopg.OperationalError:
+                # The database was restarted while the connection waited for its next use.
+                if not self._own.connection.broken:
+                    raise
+                return self._call(self._connected(), kind, key_hash)
+        except psycopg.Error as error:
+            self._judge(error)
+            raise
+
+    def _call(self, connection: psycopg.Connection[Any], kind: str, key_hash: bytes) -> Opened:
+        values = {"key_hash": key_hash, "kind": kind, "version": SCHEMA_VERSION}
+        row = connection.execute(SQL["open_receiver"], values).fetchone()
+        assert row is not None  # noqa: S101 -- a procedure with results returns one row
+        user_id, connection_id, import_id, timezone, settings, is_paused, scopes = row
+        return Opened(
+            key_hash,
+            kind,
+            user_id,
+            connection_id,
+            import_id,
+            ZoneInfo(timezone),
+            settings,
+            is_paused,
+            frozenset(scopes),
+        )
+
+    def _target(self, connection: psycopg.Connection[Any], opened: Opened) -> Target:
+        return Target(
+            connection, opened.user_id, opened.import_id, opened.zone, self.chosen.full_urls
+        )
+
+    def _judge(self, error: psycopg.Error) -> None:
+        """Raise what an error means to the application; return where it is one of a value."""
+        if error.sqlstate == "SV401":
+            raise WrongKey from error
+        if isinstance(error, batches.OF_A_VALUE):
+            raise error
+        if isinstance(error, errors.InsufficientPrivilege):
+            # The connection ended in the middle of the transaction: the account was deleted.
+            raise WrongKey from error
+        raise session.unavailable(error) from error
+
+    def _connected(self) -> psycopg.Connection[Any]:
+        connection: psycopg.Connection[Any] | None = getattr(self._own, "connection", None)
+        if connection is None or connection.closed:
+            if connection is not None:
+                self._all.remove(connection)
+            connection = psycopg.connect(
+                self.login,
+                autocommit=True,
+                connect_timeout=10,
+                prepare_threshold=0 if self.chosen.prepare else None,
+            )
+            connection.adapters.register_dumper(Array, ArrayDumper)
+            self._own.connection = connection
+            self._all.append(connection)
+        return connection
