@@ -25,6 +25,7 @@ ALLOWED: Final = {
     "connection_made": "a method of every protocol of asyncio",
     "departed_user": "a table, which only a migration could rename",
     "forget_departed": "a function of the database that servers of two versions call",
+    "seal": "what HPKE (RFC 9180) calls encrypting to a public key",
 }
 """Names with such a word that stay, with the reason."""
 DIALECT: Final = r"(^|[^a-z])(told|whoever|somebody)([^a-z]|$)"
