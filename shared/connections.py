@@ -251,6 +251,14 @@ PROBLEMS: Final[Mapping[str, Problem]] = {
         "The address leads into a private network, which this server does not enter.",
         "Use a public address, or ask the operator to allow the network.",
     ),
+    "invalid_address": Problem(
+        "The address is not valid.",
+        "Copy it again from the service, and connect again.",
+    ),
+    "malformed_answer": Problem(
+        "The answer of the service broke off, or is no answer of a web server.",
+        "Nothing needs to be done: it is tried again.",
+    ),
     "not_https": Problem(
         "The address, or one to which it leads, does not begin with https://.",
         "Use an address that does.",

@@ -69,6 +69,9 @@ ROOMS: Final[dict[str, set[str]]] = {
         *("resourceserver.api", "resourceserver.ingest", "resourceserver.integrations"),
         *("resourceserver.integrations.imports", "shared"),
     },
+    "resourceserver.integrations.pulls": {
+        *("resourceserver.integrations", "resourceserver.integrations.imports", "shared"),
+    },
     "resourceserver.worker": {
         *("resourceserver.derived", "resourceserver.integrations.formats"),
         *("resourceserver.integrations.imports", "resourceserver.timeline"),

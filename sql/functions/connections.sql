@@ -276,7 +276,10 @@ begin
            last_used_at = null
      where key.user_id = p_user_id
        and key.connection_id = p_connection_id;
-    return case when not found then 'gone' end;
+    if not found then
+        return 'gone';
+    end if;
+    return null;
 end
 $$;
 

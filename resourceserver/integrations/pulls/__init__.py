@@ -1,0 +1,1 @@
+"""What the worker pulls from other services: a module for each, and the turn that writes it."""

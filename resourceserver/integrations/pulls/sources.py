@@ -1,0 +1,8 @@
+"""The pulls by the kind of their connections."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from resourceserver.integrations.pulls.pulling import Pull
+
+PULLS: Final[Mapping[str, Pull]] = {}

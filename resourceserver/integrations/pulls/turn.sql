@@ -1,0 +1,87 @@
+-- The turn of a pull. The statements run in a job for its person, with the login of the worker.
+
+-- name: open_job
+-- Begins a job for a person (sql/policies.sql).
+call svc.open_job(%(user_id)s, %(version)s)
+
+-- name: claim_pull
+-- The connection of a person that has waited longest, with all that its pull needs; no row: none is due. It is put off
+-- for a while, so that a pull that kills its worker does not keep the person's other connections waiting.
+with next as (
+    select connection_id
+      from profile.connection
+     where user_id = %(user_id)s
+       and next_pull_at <= now()
+       and paused_at is null
+       and stopped_at is null
+       and kind = any (%(kinds)s::text[])
+     order by next_pull_at
+     limit 1
+)
+update profile.connection
+   set next_pull_at = now() + interval '10 minutes'
+  from next,
+       identity.user as person
+ where connection.user_id = %(user_id)s
+   and connection.connection_id = next.connection_id
+   and person.user_id = %(user_id)s
+returning connection.connection_id,
+          connection.import_id,
+          connection.kind,
+          connection.settings,
+          connection.state,
+          connection.failures,
+          person.timezone,
+          now(),
+          (
+              select coalesce(json_agg(json_build_array(field, key_id, encode(sealed, 'base64'))), '[]')
+                from profile.connection_secret as secret
+               where secret.user_id = %(user_id)s
+                 and secret.connection_id = connection.connection_id
+          )
+
+-- name: begin_pull
+-- Gives the import of a connection the key with which this pull writes; no row: the connection has ended.
+update profile.import
+   set key_hash = %(key_hash)s
+ where user_id = %(user_id)s
+   and import_id = %(import_id)s
+   and status = 'running'
+returning import_id
+
+-- name: end_pull
+-- Notes a pull that has succeeded. The next one comes an hour later, give or take six minutes.
+update profile.connection
+   set state = %(state)s,
+       problem = null,
+       failing_since = null,
+       is_refused = false,
+       failures = 0,
+       last_pull_at = now(),
+       next_pull_at = now() + interval '54 minutes' + random() * interval '12 minutes'
+ where user_id = %(user_id)s
+   and connection_id = %(connection_id)s
+   and stopped_at is null
+
+-- name: fail_pull
+-- Notes why a pull has failed, and when it is tried again.
+update profile.connection
+   set problem = %(problem)s,
+       failing_since = coalesce(failing_since, now()),
+       is_refused = %(is_refused)s,
+       failures = failures + 1,
+       last_pull_at = now(),
+       next_pull_at = now() + %(wait)s
+ where user_id = %(user_id)s
+   and connection_id = %(connection_id)s
+   and stopped_at is null
+
+-- name: next_pull
+-- How long it is until the person's next pull is due; no row: nothing is to be pulled.
+select greatest(min(next_pull_at) - now(), interval '0')
+  from profile.connection
+ where user_id = %(user_id)s
+   and paused_at is null
+   and stopped_at is null
+   and kind = any (%(kinds)s::text[])
+having min(next_pull_at) is not null
