@@ -53,6 +53,20 @@ def feature(value: Any, person: Person) -> Iterator[Point | Refused]:
             yield values.refused(flaw, [at, place])
 
 
+def overland_point(value: Any, person: Person) -> Point:
+    """Return the point of one of Overland's records. Raises Flaw."""
+    given = values.members(value)
+    geometry = values.members(given.get("geometry"))
+    if geometry.get("type") != "Point":
+        raise Flaw("no_point")
+    properties = given.get("properties")
+    properties = properties if isinstance(properties, dict) else {}
+    if properties.get("action") == "visit":
+        # It has the time at which the phone recognised it, when the person may have left.
+        raise Flaw("visit")
+    return _point(_time(properties), geometry.get("coordinates"), properties, person)
+
+
 def _time(properties: dict[str, Any]) -> Any:
     return next((properties[name] for name in _TIMES if properties.get(name) is not None), None)
 
@@ -116,7 +130,10 @@ def _read_geojson(file: File, person: Person) -> Iterator[Record | Refused]:
 
 def _read_overland(file: File, person: Person) -> Iterator[Record | Refused]:
     for value in reading.items(file, "locations.item"):
-        yield from feature(value, person)
+        try:
+            yield overland_point(value, person)
+        except Flaw as flaw:
+            yield values.refused(flaw, value)
 
 
 def _read_owntracks(file: File, _person: Person) -> Iterator[Record | Refused]:

@@ -28,16 +28,20 @@ def _each(given: Iterator[Any]) -> Iterator[Record | Refused]:
             yield value
             continue
         try:
-            yield _listen(values.members(value))
+            yield listen_of(value)
         except Flaw as flaw:
             yield values.refused(flaw, value)
 
 
-def _listen(given: dict[str, Any]) -> Listen:
+def listen_of(value: Any) -> Listen:
+    """Return the listen of one of ListenBrainz's objects, as files and applications send it. Raises Flaw."""
+    given = values.members(value)
     track = values.members(given.get("track_metadata"))
     info, mapping = _member(track, "additional_info"), _member(track, "mbid_mapping")
     names = info.get("artist_names")
-    spotify = _SPOTIFY.match(values.text(info.get("spotify_id")) or "")
+    spotify = _SPOTIFY.match(values.text(info.get("spotify_id")) or "") or _SPOTIFY.match(
+        values.text(info.get("origin_url")) or ""
+    )
     return listen(
         values.epoch(given.get("listened_at")),
         track.get("track_name"),

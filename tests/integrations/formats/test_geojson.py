@@ -120,6 +120,16 @@ def test_overland_knows_no_negative_speeds_and_courses() -> None:
     ]
 
 
+def test_overland_writes_where_a_visit_was_with_the_time_of_its_record() -> None:
+    visit = feature({"timestamp": EIGHT_S, "action": "visit"})
+    content = json.dumps({"locations": [visit, feature({"timestamp": EIGHT_S})]})
+
+    reading = read(OVERLAND, content)
+
+    assert reading.reasons == ["visit"]
+    assert len(reading.records) == 1
+
+
 def test_the_recorder_of_owntracks_writes_a_message_a_line() -> None:
     location = {
         "_type": "location",

@@ -73,6 +73,16 @@ def test_the_array_of_listenbrainz_is_as_its_lines() -> None:
     assert read(listenbrainz.ARRAY, samples.listenbrainz_array().content) == lines
 
 
+def test_the_address_of_a_play_on_spotify_names_its_track() -> None:
+    listen = samples.listenbrainz_listen()
+    info = listen["track_metadata"]["additional_info"]
+    info["origin_url"] = info.pop("spotify_id")
+
+    [record] = read(listenbrainz.LINES, json.dumps(listen)).records
+
+    assert record.spotify_uri == "spotify:track:7rU6Iebxzlvqy5t857bKFq"
+
+
 def test_pages_of_the_interface_are_read_alone_and_in_an_array() -> None:
     [page] = json.loads(samples.lastfm_pages().content)
     alone = {"recenttracks": page}
