@@ -67,7 +67,7 @@ ROOMS: Final[dict[str, set[str]]] = {
     },
     "resourceserver.integrations.receivers": {
         *("resourceserver.api", "resourceserver.ingest", "resourceserver.integrations"),
-        *("resourceserver.integrations.imports", "shared"),
+        *("resourceserver.integrations.formats", "resourceserver.integrations.imports", "shared"),
     },
     "resourceserver.integrations.pulls": {
         *("resourceserver.integrations", "resourceserver.integrations.imports", "shared"),

@@ -6,11 +6,16 @@ from typing import Final
 from starlette.routing import Route
 
 from resourceserver.api.session import Reader
+from resourceserver.integrations.receivers import osmand, overland, owntracks
 from resourceserver.integrations.receivers.receiving import Receiving
 
 Routes = Callable[[Receiving, Reader], list[Route]]
 
-BY_KIND: Final[Mapping[str, Routes]] = {}
+BY_KIND: Final[Mapping[str, Routes]] = {
+    "owntracks": owntracks.routes,
+    "overland": overland.routes,
+    "osmand": osmand.routes,
+}
 """The function of each kind that returns its routes; the reader is for what an application may read."""
 
 
