@@ -15,14 +15,14 @@ import hashlib
 import math
 import re
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Final, Literal, NamedTuple
 from xml.parsers import expat
 from zoneinfo import ZoneInfo
 
-from resourceserver.integrations import values
+from resourceserver.integrations import sleep_stages, units, values
 from resourceserver.integrations.format import File, Format, Head, Person, Unreadable
-from resourceserver.integrations.reading import instant_ms, text, utc_offset
+from resourceserver.integrations.reading import text, utc_offset
 from resourceserver.integrations.records import (
     HeartRate,
     Record,
@@ -31,6 +31,7 @@ from resourceserver.integrations.records import (
     Sensor,
     Sleep,
 )
+from resourceserver.integrations.sleep_stages import Stage
 from resourceserver.integrations.values import Flaw
 from resourceserver.integrations.xml_stream import TAG_LENGTH
 
@@ -39,83 +40,44 @@ DECLARATION_LENGTH: Final = 1024 * 1024
 """Most characters before and in the document type declaration."""
 REFERENCE_LENGTH: Final = 12
 """Most characters of a reference to a character."""
-GAP: Final = timedelta(hours=2)
-"""Parts of sleep with less than this between them are of one sleep."""
-NAP: Final = timedelta(hours=3)
-"""A sleep that is shorter is a nap: Apple Health has no word for naps."""
 STAGES_HELD: Final = 100_000
 """How many parts of sleeps wait to be joined: some eight years of a watch."""
 SENSORS_HELD: Final = 10_000
 
-_LENGTH: Final = {
-    "m": 1.0,
-    "km": 1000.0,
-    "cm": 0.01,
-    "mm": 0.001,
-    "mi": 1609.344,
-    "ft": 0.3048,
-    "in": 0.0254,
-    "yd": 0.9144,
-}
-_ENERGY: Final = {"kJ": 1.0, "J": 0.001, "kcal": 4.184, "Cal": 4.184, "cal": 0.004184}
-_MASS: Final = {"kg": 1.0, "g": 0.001, "lb": 0.45359237, "oz": 0.028349523125, "st": 6.35029318}
-_TIME: Final = {"ms": 1.0, "s": 1000.0, "min": 60_000.0, "hr": 3_600_000.0}
-_VOLUME: Final = {
-    "mL": 1.0,
-    "cL": 10.0,
-    "dL": 100.0,
-    "L": 1000.0,
-    "fl_oz_us": 29.5735295625,
-    "fl_oz_imp": 28.4130625,
-    "cup_us": 236.5882365,
-    "cup_imp": 284.130625,
-}
-_SPEED: Final = {"m/s": 1.0, "km/hr": 1 / 3.6, "km/h": 1 / 3.6, "mi/hr": 0.44704, "ft/s": 0.3048}
-_RATE: Final = {"count/min": 1.0, "count/s": 60.0}
-_PERCENT: Final = {"%": 100.0}
-_COUNT: Final = {"count": 1.0}
-_MMHG: Final = {"mmHg": 1.0, "kPa": 7.500615758456564}
-_GLUCOSE: Final = {
-    "mg/dL": 10 / 180.1558800000541,
-    "mmol<180.1558800000541>/L": 1.0,
-    "mmol/L": 1.0,
-}
-_TEMPERATURE: Final = {"degC": 1.0, "degF": 5 / 9}
-_SOUND: Final = {"dBASPL": 1.0}
-_OXYGEN_UPTAKE: Final = {"mL/min·kg": 1.0, "mL/kg·min": 1.0}
-
 _QUANTITY: Final = "HKQuantityTypeIdentifier"
-_METRICS: Final[dict[str, tuple[str, dict[str, float]]]] = {
-    f"{_QUANTITY}StepCount": ("steps", _COUNT),
-    f"{_QUANTITY}DistanceWalkingRunning": ("distance_m", _LENGTH),
-    f"{_QUANTITY}DistanceCycling": ("cycling_distance_m", _LENGTH),
-    f"{_QUANTITY}DistanceSwimming": ("swimming_distance_m", _LENGTH),
-    f"{_QUANTITY}FlightsClimbed": ("floors", _COUNT),
-    f"{_QUANTITY}ActiveEnergyBurned": ("active_energy_kj", _ENERGY),
-    f"{_QUANTITY}BasalEnergyBurned": ("basal_energy_kj", _ENERGY),
-    f"{_QUANTITY}DietaryEnergyConsumed": ("dietary_energy_kj", _ENERGY),
-    f"{_QUANTITY}AppleExerciseTime": ("exercise_ms", _TIME),
-    f"{_QUANTITY}AppleStandTime": ("stand_ms", _TIME),
-    f"{_QUANTITY}TimeInDaylight": ("daylight_ms", _TIME),
-    f"{_QUANTITY}DietaryWater": ("water_ml", _VOLUME),
-    f"{_QUANTITY}BodyMass": ("weight_kg", _MASS),
-    f"{_QUANTITY}Height": ("height_m", _LENGTH),
-    f"{_QUANTITY}BodyMassIndex": ("body_mass_index", _COUNT),
-    f"{_QUANTITY}BodyFatPercentage": ("body_fat_percent", _PERCENT),
-    f"{_QUANTITY}LeanBodyMass": ("lean_body_mass_kg", _MASS),
-    f"{_QUANTITY}OxygenSaturation": ("blood_oxygen_percent", _PERCENT),
-    f"{_QUANTITY}BloodPressureSystolic": ("blood_pressure_systolic_mmhg", _MMHG),
-    f"{_QUANTITY}BloodPressureDiastolic": ("blood_pressure_diastolic_mmhg", _MMHG),
-    f"{_QUANTITY}BloodGlucose": ("blood_glucose_mmol_per_l", _GLUCOSE),
-    f"{_QUANTITY}BodyTemperature": ("body_temperature_c", _TEMPERATURE),
-    f"{_QUANTITY}RespiratoryRate": ("respiratory_rate_bpm", _RATE),
-    f"{_QUANTITY}RestingHeartRate": ("resting_heart_rate_bpm", _RATE),
-    f"{_QUANTITY}WalkingHeartRateAverage": ("walking_heart_rate_bpm", _RATE),
-    f"{_QUANTITY}HeartRateVariabilitySDNN": ("hrv_sdnn_ms", _TIME),
-    f"{_QUANTITY}VO2Max": ("vo2_max", _OXYGEN_UPTAKE),
-    f"{_QUANTITY}WalkingSpeed": ("walking_speed_mps", _SPEED),
-    f"{_QUANTITY}EnvironmentalAudioExposure": ("environmental_sound_db", _SOUND),
-    f"{_QUANTITY}HeadphoneAudioExposure": ("headphone_sound_db", _SOUND),
+_FRACTION: Final = {"%": 100.0}
+"""Apple writes a percentage as a part of 1."""
+_METRICS: Final[dict[str, tuple[str, units.Units]]] = {
+    f"{_QUANTITY}StepCount": ("steps", units.COUNT),
+    f"{_QUANTITY}DistanceWalkingRunning": ("distance_m", units.LENGTH),
+    f"{_QUANTITY}DistanceCycling": ("cycling_distance_m", units.LENGTH),
+    f"{_QUANTITY}DistanceSwimming": ("swimming_distance_m", units.LENGTH),
+    f"{_QUANTITY}FlightsClimbed": ("floors", units.COUNT),
+    f"{_QUANTITY}ActiveEnergyBurned": ("active_energy_kj", units.ENERGY),
+    f"{_QUANTITY}BasalEnergyBurned": ("basal_energy_kj", units.ENERGY),
+    f"{_QUANTITY}DietaryEnergyConsumed": ("dietary_energy_kj", units.ENERGY),
+    f"{_QUANTITY}AppleExerciseTime": ("exercise_ms", units.TIME),
+    f"{_QUANTITY}AppleStandTime": ("stand_ms", units.TIME),
+    f"{_QUANTITY}TimeInDaylight": ("daylight_ms", units.TIME),
+    f"{_QUANTITY}DietaryWater": ("water_ml", units.VOLUME),
+    f"{_QUANTITY}BodyMass": ("weight_kg", units.MASS),
+    f"{_QUANTITY}Height": ("height_m", units.LENGTH),
+    f"{_QUANTITY}BodyMassIndex": ("body_mass_index", units.COUNT),
+    f"{_QUANTITY}BodyFatPercentage": ("body_fat_percent", _FRACTION),
+    f"{_QUANTITY}LeanBodyMass": ("lean_body_mass_kg", units.MASS),
+    f"{_QUANTITY}OxygenSaturation": ("blood_oxygen_percent", _FRACTION),
+    f"{_QUANTITY}BloodPressureSystolic": ("blood_pressure_systolic_mmhg", units.PRESSURE),
+    f"{_QUANTITY}BloodPressureDiastolic": ("blood_pressure_diastolic_mmhg", units.PRESSURE),
+    f"{_QUANTITY}BloodGlucose": ("blood_glucose_mmol_per_l", units.GLUCOSE),
+    f"{_QUANTITY}BodyTemperature": ("body_temperature_c", units.TEMPERATURE),
+    f"{_QUANTITY}RespiratoryRate": ("respiratory_rate_bpm", units.RATE),
+    f"{_QUANTITY}RestingHeartRate": ("resting_heart_rate_bpm", units.RATE),
+    f"{_QUANTITY}WalkingHeartRateAverage": ("walking_heart_rate_bpm", units.RATE),
+    f"{_QUANTITY}HeartRateVariabilitySDNN": ("hrv_sdnn_ms", units.TIME),
+    f"{_QUANTITY}VO2Max": ("vo2_max", units.OXYGEN_UPTAKE),
+    f"{_QUANTITY}WalkingSpeed": ("walking_speed_mps", units.SPEED),
+    f"{_QUANTITY}EnvironmentalAudioExposure": ("environmental_sound_db", units.SOUND),
+    f"{_QUANTITY}HeadphoneAudioExposure": ("headphone_sound_db", units.SOUND),
 }
 """The metric of each type, and the factor from each unit to that of the metric."""
 _PARTS_OF_MEALS: Final = frozenset({"dietary_energy_kj", "water_ml"})
@@ -132,13 +94,6 @@ _FORBIDDEN_REFERENCE: Final = re.compile(
 )
 _HARDWARE: Final = re.compile(r"\bhardware:(.+?)(?:, \w+( \w+)?:|>|$)")
 _ROOT: Final = re.compile(r"<!DOCTYPE\s+HealthData|<HealthData[\s>/]")
-
-
-class _Stage(NamedTuple):
-    started_at: datetime
-    ended_at: datetime
-    kind: str
-    zone: str | None
 
 
 class _Source(NamedTuple):
@@ -214,10 +169,10 @@ class _Export:
         self._parser = parser
         self._found: list[Record | Refused] = []
         self._sources: dict[tuple[str, str], _Source] = {}
-        self._stages: dict[_Source, list[_Stage]] = {}
+        self._stages: dict[_Source, list[Stage]] = {}
         self._stage_count = 0
         self._offsets: dict[str, timedelta] = {}
-        self._last_stage: list[_Stage] | None = None
+        self._last_stage: list[Stage] | None = None
         """The stages of which the last one is the latest element of type Record."""
 
     def take(self) -> list[Record | Refused]:
@@ -258,20 +213,12 @@ class _Export:
         ended_at = started_at if start == end else self._instant(end)
         source = self._source(given)
         if metric is not None:
-            metric_type, units = metric
-            factor = units.get(given.get("unit", ""))
-            if factor is None:
-                raise Flaw("unknown_unit")
-            value = _number(given)
-            if factor != 1:
-                if units is _TEMPERATURE:
-                    value -= 32
-                # Without it 0.57 would be 56.99999999999999 percent.
-                value = round(value * factor, 9)
+            metric_type, factors = metric
+            value = units.convert(_number(given), given.get("unit", ""), factors)
             self._sample(metric_type, started_at, ended_at, value, source)
         elif kind == _HEART_RATE:
             key = f"{int(started_at.timestamp())}:{source.key}"
-            bpm = round(_number(given) * _RATE.get(given.get("unit", ""), 1))
+            bpm = round(_number(given) * units.RATE.get(given.get("unit", ""), 1))
             self._found.append(HeartRate(key, started_at, bpm, source.sensor))
         elif kind == _MINDFUL:
             lasted_ms = (ended_at - started_at) / timedelta(milliseconds=1)
@@ -320,14 +267,14 @@ class _Export:
         self, given: dict[str, str], started_at: datetime, ended_at: datetime, source: _Source
     ) -> None:
         kind = given.get("value", "").removeprefix(_SLEEP_VALUE)
-        if kind not in {"InBed", "Awake", "AsleepCore", "AsleepDeep", "AsleepREM"}:
+        if kind not in sleep_stages.KINDS:
             if not kind.startswith("Asleep"):
                 raise Flaw("unknown_stage_of_sleep")
-            kind = "Asleep"
+            kind = sleep_stages.UNKNOWN_DEPTH
         if ended_at <= started_at:
             raise Flaw("ends_before_it_starts")
         stages = self._stages.setdefault(source, [])
-        stages.append(_Stage(started_at, ended_at, kind, None))
+        stages.append(Stage(started_at, ended_at, kind))
         self._last_stage = stages
         self._stage_count += 1
         if self._stage_count > STAGES_HELD:
@@ -343,7 +290,7 @@ class _Export:
         held = {}
         for source, stages in self._stages.items():
             last = stages[-1]
-            for group in _groups(stages):
+            for group in sleep_stages.groups(stages):
                 others = [each for each in group if each is not last]
                 if len(others) == len(group):
                     ended.append(_sleep(source, group))
@@ -395,9 +342,9 @@ def _source(name: str, device: str) -> _Source:
     return _Source(Sensor(name=name, device=hardware, kind=kind), key)
 
 
-def _join(source: _Source, stages: list[_Stage], last: _Stage | None) -> Iterator[Sleep | Refused]:
+def _join(source: _Source, stages: list[Stage], last: Stage | None) -> Iterator[Sleep | Refused]:
     """Yield a sleep for each group of stages with no gap between them, without that of the last stage."""
-    for group in _groups(stages):
+    for group in sleep_stages.groups(stages):
         # The same object, not an equal one: another source can have slept alike.
         if any(each is last for each in group):
             yield _refused("sleep_is_cut_off", source, group)
@@ -405,59 +352,17 @@ def _join(source: _Source, stages: list[_Stage], last: _Stage | None) -> Iterato
             yield _sleep(source, group)
 
 
-def _groups(stages: list[_Stage]) -> list[list[_Stage]]:
-    """Return the stages in groups with no gap within them, in the order of time."""
-    stages = sorted(stages, key=lambda each: each.started_at)
-    first = 0
-    ended_at = stages[0].ended_at
-    groups = []
-    for at, stage in enumerate(stages):
-        if stage.started_at >= ended_at + GAP:
-            groups.append(stages[first:at])
-            first = at
-        ended_at = max(ended_at, stage.ended_at)
-    return [*groups, stages[first:]]
-
-
-def _refused(reason: str, source: _Source, stages: list[_Stage]) -> Refused:
+def _refused(reason: str, source: _Source, stages: list[Stage]) -> Refused:
     return Refused(reason, f"{source.sensor.name}, {stages[0].started_at:%Y-%m-%d}")
 
 
-def _sleep(source: _Source, stages: list[_Stage]) -> Sleep | Refused:
-    started_at = stages[0].started_at
-    ended_at = max(each.ended_at for each in stages)
-    asleep_ms = _covered_ms(stages, "Asleep", "AsleepCore", "AsleepDeep", "AsleepREM")
-    if not asleep_ms:
+def _sleep(source: _Source, stages: list[Stage]) -> Sleep | Refused:
+    joined = sleep_stages.sleep(stages, source.sensor, source.key)
+    if joined is None:
         # A phone that lay beside the bed: how long the person slept, it does not know.
         return _refused("time_in_bed_without_sleep", source, stages)
-    kinds = {each.kind for each in stages}
-    has_stages = not kinds.isdisjoint({"AsleepCore", "AsleepDeep", "AsleepREM"})
-    return Sleep(
-        key=f"{instant_ms(started_at)}:{source.key}",
-        started_at=started_at,
-        ended_at=ended_at,
-        sensor=source.sensor,
-        # Time in bed overlaps the stages, and is never added to them.
-        in_bed_ms=_covered_ms(stages, *kinds),
-        asleep_ms=asleep_ms,
-        utc_offset=_offset(next((each.zone for each in stages if each.zone), None), ended_at),
-        is_nap=ended_at - started_at < NAP,
-        awake_ms=_covered_ms(stages, "Awake") if has_stages or "Awake" in kinds else None,
-        light_ms=_covered_ms(stages, "AsleepCore") if has_stages else None,
-        deep_ms=_covered_ms(stages, "AsleepDeep") if has_stages else None,
-        rem_ms=_covered_ms(stages, "AsleepREM") if has_stages else None,
-    )
-
-
-def _covered_ms(stages: list[_Stage], *kinds: str) -> int:
-    """Return the time that stages of these kinds cover; what two of them cover counts once."""
-    covered = timedelta(0)
-    until = datetime.min.replace(tzinfo=UTC)
-    for each in stages:
-        if each.kind in kinds and each.ended_at > until:
-            covered += each.ended_at - max(each.started_at, until)
-            until = each.ended_at
-    return covered // timedelta(milliseconds=1)
+    zone = next((each.zone for each in stages if each.zone), None)
+    return joined._replace(utc_offset=_offset(zone, joined.ended_at))
 
 
 def _offset(zone: str | None, at: datetime) -> str | None:
