@@ -179,9 +179,11 @@ returns table (
     refused         bigint,
     refused_reason  text,
     scopes          text[],
+    key_created_at  timestamptz,
     key_used_at     timestamptz,
     last_pull_at    timestamptz,
     next_pull_at    timestamptz,
+    paused_at       timestamptz,
     stopped_at      timestamptz,
     is_removed      boolean
 )
@@ -225,9 +227,11 @@ begin atomic
                 limit 1
            ),
            coalesce(key.scopes, '{}'),
+           key.created_at,
            key.last_used_at,
            connection.last_pull_at,
            connection.next_pull_at,
+           connection.paused_at,
            connection.stopped_at,
            import.status = 'undone'
       from profile.connection
@@ -245,13 +249,15 @@ begin atomic
      limit 200;
 end;
 
--- Gives a connection another key; the earlier one opens nothing any more. Returns null; 'signed_out' if the sign-in
--- session is not fresh; 'gone' if there is no such connection, or it has no key.
+-- Gives a connection another key in place of the one that was created at `p_created_at`, so that a form that is sent
+-- again replaces nothing; the earlier key opens nothing any more. Returns null; 'signed_out' if the sign-in session is
+-- not fresh; 'gone' if there is no such connection or no such key.
 create or replace function svc.renew_connection_key(
     p_user_id       uuid,
     p_session_hash  bytea,
     p_connection_id uuid,
-    p_key_hash      bytea
+    p_key_hash      bytea,
+    p_created_at    timestamptz
 )
 returns text
 language plpgsql
@@ -269,16 +275,22 @@ begin
      where import.user_id = p_user_id
        and import.connection_id = p_connection_id
        and import.status = 'running'
-       and import.key_hash is not null;
+       and exists (
+               select
+                 from profile.integration_key as key
+                where key.user_id = p_user_id
+                  and key.connection_id = p_connection_id
+                  and key.created_at = p_created_at
+           );
+    if not found then
+        return 'gone';
+    end if;
     update profile.integration_key as key
        set key_hash = p_key_hash,
            created_at = now(),
            last_used_at = null
      where key.user_id = p_user_id
        and key.connection_id = p_connection_id;
-    if not found then
-        return 'gone';
-    end if;
     return null;
 end
 $$;

@@ -1,5 +1,6 @@
 """Connections in the database: what their keys open, and what remains after their end."""
 
+from datetime import UTC, datetime
 from typing import Any, Final, LiteralString
 from uuid import UUID, uuid4
 
@@ -150,19 +151,30 @@ def test_a_new_key_replaces_the_earlier_one(
     connected = connect(owner, alice, "listenbrainz")
     renewed = Connected(connected.connection_id, keys.new(KINDS["listenbrainz"], alice.user_id))
 
-    def renew(session: Token) -> Any:
+    (created_at,) = owner.execute(
+        """
+        update profile.integration_key
+           set created_at = created_at - interval '1 hour'
+        returning created_at
+        """
+    ).fetchone() or (None,)
+
+    def renew(session: Token, created_at: datetime | None = created_at) -> Any:
         return ask(
             authserver,
-            "select svc.renew_connection_key(%s, %s, %s, %s)",
+            "select svc.renew_connection_key(%s, %s, %s, %s, %s)",
             alice.user_id,
             session.hash,
             connected.connection_id,
             key_hash(renewed),
+            created_at,
         )
 
     assert renew(sign_in(alice, proved="15 min")) == "signed_out"
+    assert renew(sign_in(alice), datetime(2020, 1, 1, tzinfo=UTC)) == "gone"
     receive(importer, connected, alice, "a")
     assert renew(sign_in(alice)) is None
+    assert renew(sign_in(alice)) == "gone"
     receive(importer, renewed, alice, "b")
     with pytest.raises(psycopg.Error) as caught:
         receive(importer, connected, alice, "c")
