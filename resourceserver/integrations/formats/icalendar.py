@@ -5,14 +5,18 @@
 
 Only recurring events are kept in memory, with their moved and cancelled instances, which may stand anywhere
 in the file. Rules that never end are expanded around the day of the import.
+
+The library keeps the zones that calendars define for the whole process, so each calendar parses its events
+under a lock, with its own zones.
 """
 
 import re
+import threading
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
-from typing import Any, Final, TextIO, cast
+from typing import Any, Final, NamedTuple, TextIO, cast
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import icalendar
@@ -37,13 +41,23 @@ RECURRING_LENGTH: Final = 16 * 1024 * 1024
 """Most characters of the recurring events of one calendar."""
 HEADER_LENGTH: Final = 1024 * 1024
 """Most characters of the properties and the time zones of one calendar."""
+INSTANCES_A_DAY: Final = 24
+"""Most instances of one rule on one day."""
+STEPS: Final = 600_000
+"""Most instances of the rules of one series, from its first one on to the end of what is read."""
+DATES: Final = 10_000
+"""Most single dates of one series."""
 
 _SLICE: Final = timedelta(days=366)
 # What the libraries raise on values that break the rules.
 _FAILURES: Final = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
 _RECURS: Final = re.compile(r"^(RRULE|RDATE|RECURRENCE-ID)[:;]", re.MULTILINE | re.IGNORECASE)
 _TOO_FREQUENT: Final = re.compile(r"^RRULE\b.*FREQ=(SECOND|MINUTE)LY", re.MULTILINE | re.IGNORECASE)
-_HOURLY: Final = re.compile(r"^RRULE\b.*FREQ=HOURLY", re.MULTILINE | re.IGNORECASE)
+_EDGE: Final = re.compile(
+    r"^DT(?:START|END)(?:;[^:\r\n]*)?:(\d{8})(?!\d)", re.MULTILINE | re.IGNORECASE
+)
+# Dates of one event in different zones differ by two days at most.
+_MARGIN: Final = timedelta(days=2)
 _UID: Final = re.compile(r"^UID(?:;[^:\r\n]*)?:([^\r\n]*)", re.MULTILINE | re.IGNORECASE)
 _SUMMARY: Final = re.compile(r"^SUMMARY[^:\r\n]*:([^\r\n]*)", re.MULTILINE | re.IGNORECASE)
 _REASONS: Final = dict.fromkeys(
@@ -65,12 +79,28 @@ _CONFERENCES: Final = (
 )
 
 
+class Window(NamedTuple):
+    """The time for which events are read."""
+
+    starts_at: datetime
+    ends_at: datetime
+    has_all_single: bool = True
+    """Whether single events are read whenever they are; if not, those of other days are left out."""
+
+
 @dataclass
 class _Source:
     """A calendar of the file, as far as it has been read."""
 
-    file_name: str
+    name: str
     person: Person
+    window: Window
+    given: Calendar | None = None
+    """The calendar, where something else than the file says which one it is."""
+    addresses: frozenset[str] = frozenset()
+    """The person's e-mail addresses, as far as they are known."""
+    zones: list[icalendar.Timezone] = field(default_factory=list)
+    """The zones that the calendar defines."""
     properties: dict[str, str] = field(default_factory=dict)
     series: dict[str, list[str]] = field(default_factory=dict)
     """The texts of recurring events by UID."""
@@ -80,25 +110,35 @@ class _Source:
     @property
     def zone(self) -> ZoneInfo:
         """The zone of times that name none, and of whole days."""
+        name = (
+            self.properties.get("X-WR-TIMEZONE", "") if self.given is None else self.given.timezone
+        )
         try:
-            return ZoneInfo(self.properties.get("X-WR-TIMEZONE", ""))
+            return ZoneInfo(name)
         except (ZoneInfoNotFoundError, ValueError, OSError):
             return self.person.zone
 
     @property
     def calendar(self) -> Calendar:
+        if self.given is not None:
+            return self.given
         name = self.properties.get("X-WR-CALNAME") or self.properties.get("NAME")
-        name = name or self.file_name.rpartition("/")[2].removesuffix(".ics") or "Calendar"
+        name = name or self.name or "Calendar"
         return Calendar(
             key=values.key(self.properties.get("X-WR-RELCALID") or name),
             name=name,
             timezone=self.zone.key,
         )
 
-    @property
-    def address(self) -> str:
-        """The person's own e-mail address, which Google gives the person's main calendar as its name."""
-        return self.properties.get("X-WR-CALNAME", "").lower()
+    def is_own(self, person: Any) -> bool:
+        """Return whether an organizer or an attendee is the person.
+
+        Google names the person's main calendar after the person's e-mail address.
+        """
+        address = _address(person)
+        return (
+            address == self.properties.get("X-WR-CALNAME", "").lower() or address in self.addresses
+        )
 
 
 def _lines(stream: TextIO) -> Iterator[str]:
@@ -148,23 +188,42 @@ def _components(lines: Iterator[str]) -> Iterator[tuple[str, str]]:
 
 
 def _read(file: File, person: Person) -> Iterator[Record | Refused]:
-    # Custom zones of another file must not serve this one.
-    tzp.use_default()
-    source, instances, is_open = _Source(file.name, person), 0, False
+    name = file.name.rpartition("/")[2].removesuffix(".ics")
+    now = person.now.astimezone(UTC)
     with reading.text(file) as stream:
-        for name, text in _components(_lines(stream)):
-            is_open = name != "END"
-            if name == "END":
-                for each in _expanded(source, instances):
-                    instances += isinstance(each, CalendarEvent)
-                    yield each
-                source = _Source(file.name, person)
-            elif name == "PROPERTY":
-                _note_property(source, text)
-            elif name == "VTIMEZONE":
-                _note_zone(source, text)
-            elif result := _component(source, name, text):
-                yield result
+        yield from events(stream, person, Window(now - PAST, now + FUTURE), name=name)
+
+
+def events(
+    stream: TextIO,
+    person: Person,
+    window: Window,
+    *,
+    name: str = "",
+    calendar: Calendar | None = None,
+    addresses: frozenset[str] = frozenset(),
+) -> Iterator[CalendarEvent | Refused]:
+    """Yield the events of a text: all of ``calendar``, or of the calendars that the text names.
+
+    ``name`` is that of a calendar which names itself nowhere; ``addresses`` are the person's e-mail addresses
+    in lower case. Raises Unreadable if the text ends in the middle of a calendar.
+    """
+    empty = _Source(name, person, window, calendar, addresses)
+    source, instances, is_open = replace(empty, series={}, properties={}, zones=[]), 0, False
+    for part, text in _components(_lines(stream)):
+        is_open = part != "END"
+        if part == "END":
+            for each in _expanded(source, instances):
+                instances += isinstance(each, CalendarEvent)
+                yield each
+            # The zones of a text serve all of its calendars: some programs define each only once.
+            source = replace(empty, series={}, properties={}, zones=source.zones)
+        elif part == "PROPERTY":
+            _note_property(source, text)
+        elif part == "VTIMEZONE":
+            _note_zone(source, text)
+        elif result := _component(source, part, text):
+            yield result
     if is_open:
         for each in _expanded(source, instances):
             yield each
@@ -180,7 +239,7 @@ def _component(source: _Source, name: str, text: str) -> CalendarEvent | Refused
     if not text:
         return Refused("event_too_large", f"an event of more than {EVENT_LENGTH} characters")
     if not _RECURS.search(text):
-        return _single(source, text)
+        return _single(source, text) if _may_be_within(source.window, text) else None
     source.recurring_length += len(text)
     if source.recurring_length > RECURRING_LENGTH:
         return Refused("too_many_recurring_events", _sample(text))
@@ -200,21 +259,57 @@ def _note_zone(source: _Source, text: str) -> None:
     source.header_length += len(text)
     if source.header_length <= HEADER_LENGTH:
         try:
-            # From now on events that name the zone by its id are read with it.
-            _parsed(text)
+            zones = [*source.zones, *_parsed(source, text).walk("VTIMEZONE")]
+            _use(source, cast("list[icalendar.Timezone]", zones))
         except (*_FAILURES, RecursionError):
-            # An event that names this zone is refused, if the zone is not known otherwise.
+            # Events with a zone that is not known otherwise are read as events without one.
             return
 
 
-def _parsed(text: str) -> icalendar.Component:
-    """Return the component of a text, within a calendar, since only so zones become known."""
-    with warnings.catch_warnings():
+_LIBRARY: Final = threading.Lock()
+_NONE: Final[list[icalendar.Timezone]] = []
+_used: list[list[icalendar.Timezone]] = [_NONE]
+"""The zones that the library has now, beside those of the system."""
+
+
+def _use(source: _Source, zones: list[icalendar.Timezone]) -> None:
+    """Give a calendar these zones. Raises what ``_FAILURES`` holds if one cannot be used."""
+    with _LIBRARY:
+        _provide(zones)
+    source.zones = zones
+
+
+def _provide(zones: list[icalendar.Timezone]) -> None:
+    """Give the library these zones and no others, unless it has them."""
+    if _used[0] is zones:
+        return
+    tzp.use_default()
+    _used[0] = _NONE
+    for each in zones:
+        tzp.cache_timezone_component(each)
+    _used[0] = zones
+
+
+def _parsed(source: _Source, text: str) -> icalendar.Component:
+    """Return the calendar with the components of a text."""
+    with _LIBRARY, warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        _provide(source.zones)
         whole = icalendar.Calendar.from_ical(
             f"BEGIN:VCALENDAR\r\nVERSION:2.0\r\n{text}\r\nEND:VCALENDAR\r\n"
         )
     return cast("icalendar.Component", whole)
+
+
+def _may_be_within(window: Window, text: str) -> bool:
+    """Return whether a single event is to be parsed, which takes a hundred times as long as this."""
+    if window.has_all_single:
+        return True
+    days = _EDGE.findall(text)
+    # One with a duration, or without an end, may be as long as it likes, but begins with its first day.
+    ends = days if re.search(r"^DTEND", text, re.MULTILINE | re.IGNORECASE) else []
+    first, last = f"{window.starts_at - _MARGIN:%Y%m%d}", f"{window.ends_at + _MARGIN:%Y%m%d}"
+    return not days or (min(days) <= last and (not ends or max(ends) >= first))
 
 
 def _uid(text: str) -> str:
@@ -230,7 +325,7 @@ def _sample(text: str) -> str:
 
 def _single(source: _Source, text: str) -> CalendarEvent | Refused:
     try:
-        (event,) = _parsed(text).walk("VEVENT")
+        (event,) = _parsed(source, text).walk("VEVENT")
         return _record(source, event, None)
     except Flaw as flaw:
         return Refused(str(flaw), _sample(text))
@@ -262,22 +357,20 @@ def _instances(source: _Source, texts: list[str]) -> Iterator[CalendarEvent]:
     whole = "\r\n".join(texts)
     if _TOO_FREQUENT.search(whole):
         raise Flaw("recurs_too_often")
-    calendar = _parsed(whole)
-    starts = [cast("icalendar.Event", event).start for event in calendar.walk("VEVENT")]
-    # The rule is followed from its first instance on, however long ago that was.
-    if _HOURLY.search(whole) and any(start.year < 1970 for start in starts):
-        raise Flaw("recurs_too_often")
+    calendar = _parsed(source, whole)
+    _check_effort(calendar, source.window)
     calendar.add("X-WR-TIMEZONE", source.zone.key)
     is_series = not all("RECURRENCE-ID" in event for event in calendar.walk("VEVENT"))
-    now = source.person.now.astimezone(UTC)
-    at, end = now - PAST, now + FUTURE
+    at, end = source.window.starts_at, source.window.ends_at
     latest: set[str] = set()
+    # It keeps the instances that it has followed, which the next slice continues.
+    query = recurring_ical_events.of(calendar)
     while at < end:
         until = min(at + _SLICE, end)
         keys = set()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = recurring_ical_events.of(calendar).between(at, until)
+            found = query.between(at, until)
         for event in found:
             record = _record(source, event, _uid(whole) if is_series else None)
             # One that reaches over the edge of a slice is in both.
@@ -285,6 +378,39 @@ def _instances(source: _Source, texts: list[str]) -> Iterator[CalendarEvent]:
                 keys.add(record.key)
                 yield record
         latest, at = keys, until
+
+
+def _check_effort(calendar: icalendar.Component, window: Window) -> None:
+    """Raise Flaw for rules that take too long or too much memory to follow.
+
+    A rule is followed from its first instance on, however long ago that was, and all instances on the way are
+    kept.
+    """
+    steps = dates = 0
+    for event in calendar.walk("VEVENT"):
+        start = cast("icalendar.Event", event).start
+        first = start.date() if isinstance(start, datetime) else start
+        days = max((window.ends_at.date() - first).days, 0)
+        for rule in _several(event.get("RRULE")):
+            a_day = _most_a_day(rule)
+            steps += a_day * days
+            if a_day > INSTANCES_A_DAY or steps > STEPS:
+                raise Flaw("recurs_too_often")
+        dates += sum(len(each.dts) for each in _several(event.get("RDATE")))
+    if dates > DATES:
+        raise Flaw("too_many_instances")
+
+
+def _most_a_day(rule: Any) -> int:
+    """Return how many instances a rule has on one day at most."""
+    hours = len(rule.get("BYHOUR", ())) or 1
+    if rule["FREQ"][0].upper() == "HOURLY":
+        if "BYSETPOS" in rule:
+            # One that no hour fulfils would be looked for hour by hour up to the year 9999.
+            raise Flaw("recurs_too_often")
+        if "BYHOUR" not in rule:
+            hours = max(24 // int(rule.get("INTERVAL", [1])[0]), 1)
+    return hours * (len(rule.get("BYMINUTE", ())) or 1) * (len(rule.get("BYSECOND", ())) or 1)
 
 
 def _record(source: _Source, event: Any, series_id: str | None) -> CalendarEvent:
@@ -309,7 +435,7 @@ def _record(source: _Source, event: Any, series_id: str | None) -> CalendarEvent
         key = values.key("ics", uid)
     attendees = _several(event.get("ATTENDEE"))
     organizer = event.get("ORGANIZER")
-    own = next((each for each in attendees if _address(each) == source.address), None)
+    own = next(filter(source.is_own, attendees), None)
     updated = event.get("LAST-MODIFIED")
     starts_at, ends_at = _instant(start, zone), _instant(end, zone)
     if ends_at < starts_at:
@@ -328,7 +454,7 @@ def _record(source: _Source, event: Any, series_id: str | None) -> CalendarEvent
         timezone=_zone_name(start, zone),
         response=cast("Any", _response(own)),
         organizer_name=_name(organizer),
-        organizer_is_self=organizer is not None and _address(organizer) == source.address,
+        organizer_is_self=organizer is not None and source.is_own(organizer),
         attendee_count=len(attendees),
         series_id=series_id,
         conference_url=next(filter(None, (_text(event, name) for name in _CONFERENCES)), None),

@@ -1,17 +1,20 @@
 """iCalendar files: single events, whole days, zones, recurrence with moved and cancelled instances."""
 
+from collections.abc import Iterator
 from datetime import UTC, date, datetime
+from io import StringIO
 from pathlib import Path
 
 import icalendar
 import pytest
 
 from resourceserver.integrations.formats import icalendar as module
-from resourceserver.integrations.formats.icalendar import ICALENDAR
-from resourceserver.integrations.records import Calendar, CalendarEvent
-from tests.integrations.memory import Reading, read, recognise
+from resourceserver.integrations.formats.icalendar import ICALENDAR, Window
+from resourceserver.integrations.records import Calendar, CalendarEvent, Refused
+from tests.integrations.memory import ALICE, Reading, read, recognise
 
 FOREIGN = sorted((Path(icalendar.__file__).parent / "tests").rglob("*.ics"))
+YEARS = Window(datetime(2025, 1, 1, tzinfo=UTC), datetime(2027, 1, 1, tzinfo=UTC))
 
 
 def calendar(*events: str, header: str = "X-WR-CALNAME:Work\nX-WR-TIMEZONE:Europe/Berlin") -> str:
@@ -125,6 +128,66 @@ END:VTIMEZONE"""
     assert "06-16 03:30" not in starts(read(ICALENDAR, calendar(custom)))
 
 
+def test_two_calendars_that_are_read_at_once_keep_their_own_zones() -> None:
+    def reading(offset: str) -> Iterator[CalendarEvent | Refused]:
+        zone = f"""BEGIN:VTIMEZONE
+TZID:Ours
+BEGIN:STANDARD
+DTSTART:19700101T000000
+TZOFFSETFROM:{offset}
+TZOFFSETTO:{offset}
+END:STANDARD
+END:VTIMEZONE"""
+        events = (f"UID:{n}\nDTSTART;TZID=Ours:20250616T090000" for n in range(2))
+        return module.events(StringIO(calendar(*events, header=zone)), ALICE, YEARS)
+
+    in_pairs = zip(reading("+0530"), reading("-0200"), strict=True)
+
+    assert [[starts(Reading([each]))[0] for each in pair] for pair in in_pairs] == [
+        ["06-16 03:30", "06-16 11:00"],
+        ["06-16 03:30", "06-16 11:00"],
+    ]
+
+
+def test_a_window_leaves_out_single_events_of_other_days() -> None:
+    text = calendar(
+        "UID:before\nDTSTART:20250101T090000Z\nDTEND:20250101T100000Z",
+        "UID:into\nDTSTART:20250101T090000Z\nDTEND:20250616T100000Z",
+        "UID:lasting\nDTSTART:20250101T090000Z\nDURATION:P200D",
+        "UID:within\nDTSTART;VALUE=DATE:20250616",
+        "UID:after\nDTSTART:20270101T090000Z",
+        "UID:series\nDTSTART:20250101T090000Z\nRRULE:FREQ=MONTHLY;COUNT=9",
+    )
+    window = Window(
+        datetime(2025, 6, 1, tzinfo=UTC), datetime(2025, 8, 1, tzinfo=UTC), has_all_single=False
+    )
+
+    found = list(module.events(StringIO(text), ALICE, window))
+
+    assert [each.key for each in found if isinstance(each, CalendarEvent)] == [
+        "ics:into",
+        "ics:lasting",
+        "ics:within",
+        "ics:series:1748764800000",
+        "ics:series:1751356800000",
+    ]
+
+
+def test_events_of_a_given_calendar_are_of_this_one_and_know_the_person() -> None:
+    text = calendar(
+        "UID:1\nDTSTART:20250616T090000\nORGANIZER:mailto:Alice@example.org\n"
+        "ATTENDEE;PARTSTAT=ACCEPTED:mailto:alice@example.org"
+    )
+    given = Calendar("home", "Home", "Asia/Tokyo")
+    addresses = frozenset({"alice@example.org"})
+
+    (event,) = module.events(StringIO(text), ALICE, YEARS, calendar=given, addresses=addresses)
+
+    assert isinstance(event, CalendarEvent)
+    assert (event.calendar, event.response, event.organizer_is_self) == (given, "accepted", True)
+    assert event.starts_at == datetime(2025, 6, 16, 0, tzinfo=UTC)
+
+
 def test_a_series_keeps_its_local_time_over_a_change_of_clocks() -> None:
     # X-WR-TIMEZONE is the zone in which Google's series in UTC are meant.
     reading = read_events("UID:1\nDTSTART:20251020T080000Z\nRRULE:FREQ=WEEKLY;COUNT=2")
@@ -206,6 +269,16 @@ def test_a_series_with_more_instances_than_may_be_is_cut_with_a_reason(
         ("UID:1\nDTSTART:20250101T000000Z\nRRULE:FREQ=SECONDLY", "recurs_too_often"),
         ("UID:1\nDTSTART:20250101T000000Z\nRRULE:FREQ=MINUTELY;BYMONTHDAY=31", "recurs_too_often"),
         ("UID:1\nDTSTART:00010101T000000Z\nRRULE:FREQ=HOURLY", "recurs_too_often"),
+        ("UID:1\nDTSTART:20250101T000000Z\nRRULE:FREQ=HOURLY;BYSETPOS=2", "recurs_too_often"),
+        (
+            "UID:1\nDTSTART:20250101T000000Z\nRRULE:FREQ=DAILY;BYHOUR=1,2,3,4,5;BYMINUTE=1,2,3,4,5",
+            "recurs_too_often",
+        ),
+        ("UID:1\nDTSTART:00010101T000000Z\nRRULE:FREQ=DAILY", "recurs_too_often"),
+        (
+            "UID:1\nDTSTART:20250101T000000Z\nRDATE:" + ",".join(["20250102T000000Z"] * 10_001),
+            "too_many_instances",
+        ),
         ("UID:1\nDTSTART:20250101T000000Z\nRRULE:FREQ=SOMETIMES", "invalid_recurrence"),
         ("UID:1\nSUMMARY:When?", "missing_time"),
         ("UID:1\nDTSTART:20251301T000000Z", "invalid_event"),
