@@ -398,7 +398,7 @@ def _check_effort(calendar: icalendar.Component, window: Window) -> None:
                 raise Flaw("recurs_too_often")
         dates += sum(len(each.dts) for each in _several(event.get("RDATE")))
     if dates > DATES:
-        raise Flaw("too_many_instances")
+        raise Flaw("too_many_dates")
 
 
 def _most_a_day(rule: Any) -> int:
