@@ -48,7 +48,8 @@ _STANDING: Final = (
     *("functions/usage.sql", "functions/summaries.sql", "functions/rollups.sql"),
     *("functions/turns.sql", "functions/derived.sql", "functions/categories.sql"),
     *("functions/uploads.sql", "functions/devices.sql", "functions/import_list.sql"),
-    *("functions/connections.sql", "functions/undo.sql", "functions/goals.sql", _GRANTS),
+    *("functions/connections.sql", "functions/calendar_pull.sql", "functions/undo.sql"),
+    *("functions/goals.sql", _GRANTS),
 )
 _EMBEDDED_SERVER: Final = SQL_DIR / "embedded" / "server.sql"
 _EMBEDDED_DATABASE: Final = SQL_DIR / "embedded" / "database.sql"

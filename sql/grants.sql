@@ -178,6 +178,8 @@ grant execute on procedure svc.open_import, svc.open_receiver to svc_importer;
 -- What a receiver notes of the connection whose session is open.
 grant execute on function svc.lock_connection, svc.note_delivery to svc_importer;
 grant execute on function svc.check_version, svc.import_user_id, svc.lock_new_devices to svc_importer;
+-- What a pull removes of what it has brought (calendar_pull.sql).
+grant execute on function svc.remove_calendar_events to svc_importer;
 grant select, insert, update
     on code.event,
        health.source,

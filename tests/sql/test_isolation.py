@@ -652,6 +652,7 @@ FUNCTIONS = {
         "note_delivery",
         "open_import",
         "open_receiver",
+        "remove_calendar_events",
     },
     "svc_authserver": {
         "add_category_rule",
