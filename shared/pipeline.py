@@ -219,6 +219,8 @@ class _Turn:
     """The number of results that must come before the sequel can be sent."""
     results: list[PGresult] = field(default_factory=list)
     error: psycopg.Error | None = None
+    failure: Exception | None = None
+    """The error of the code that returns the steps of the sequel; its transaction is rolled back."""
 
     def take(self, result: PGresult) -> None:
         """Keep a result, or the first error."""
@@ -233,7 +235,9 @@ class _Turn:
         """Set the result of the request, unless it has been canceled."""
         if self.answer.done():
             return
-        if self.error is not None:
+        if self.failure is not None:
+            self.answer.set_exception(self.failure)
+        elif self.error is not None:
             self.answer.set_exception(self._cause(self.error))
         elif self.results:
             self.answer.set_result(self.results)
@@ -393,7 +397,10 @@ class Pipeline:
                 pgconn.send_query_params(wanted.text, written)
 
     def _go_on(self, pgconn: PGconn, turn: _Turn, sequel: Sequel) -> None:
-        """Send the next steps of a turn, unless a statement has failed, and the sync that ends it."""
+        """Send the next steps of a turn, unless a statement has failed, and the sync that ends it.
+
+        If the code that returns these steps fails, the transaction is rolled back and the connection stays.
+        """
         turn.sequel = None
         if turn.error is None:
             try:
@@ -401,12 +408,12 @@ class Pipeline:
                 is_last = not isinstance(following, Unfinished)
                 steps = following.steps if isinstance(following, Unfinished) else following
                 ready = [(wanted, _written(wanted.parameters, values)) for wanted, values in steps]
-            except Exception as error:
-                # After any error: a half transaction must never be committed.
-                turn.fail(error)
-                self._lose(ConnectionLostError("a transaction was given up"))
-                return
-            self._ask(pgconn, ready, prepare=bool(turn.prepared))
+            except Exception as error:  # A half transaction must never be committed.
+                turn.failure = error
+                # It rolls back an implicit transaction too, which the sync would commit.
+                ready, is_last = [(_ROLLBACK, [])], True
+            prepare = bool(turn.prepared) and turn.failure is None
+            self._ask(pgconn, ready, prepare=prepare)
             if not is_last:
                 turn.sequel = sequel
                 turn.missing = len(ready)

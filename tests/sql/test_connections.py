@@ -479,18 +479,29 @@ def test_nothing_follows_a_step_that_failed(
     assert people(owner) == []
 
 
-def test_an_error_in_the_values_of_a_sequel_rolls_back_the_transaction(
-    deployment: Settings, owner: psycopg.Connection[Any]
+@pytest.mark.parametrize("has_begun", [False, True], ids=["implicit", "explicit"])
+def test_an_error_in_the_code_of_a_sequel_rolls_back_and_keeps_the_connection(
+    deployment: Settings, owner: psycopg.Connection[Any], has_begun: bool
 ) -> None:
+    pid = pipeline.statement("select pg_backend_pid()::text")
+    begin = ((pipeline.BEGIN, {}),) if has_begun else ()
+    steps = (*begin, (JOIN, {"email": "alice@example.org"}))
+
+    def fails_later(results: Results) -> pipeline.Unfinished:
+        if len(results) > len(steps):
+            raise KeyError("later")
+        return pipeline.Unfinished([(ECHO, {"text": "first"})])
+
     async def use(shared: Pipelines) -> None:
-        step = (JOIN, {"email": "alice@example.org"})
+        (before,) = await shared.run(((pid, {}),))
         with pytest.raises(KeyError, match="name"):
-            await shared.run((step,), sequel=renaming(lambda _: dict[str, Any]()["name"]))
+            await shared.run(steps, sequel=renaming(lambda _: dict[str, Any]()["name"]))
         with pytest.raises(psycopg.DataError, match="NUL"):
-            await shared.run(
-                (step,), sequel=renaming(lambda results: name_by(results) | {"name": "\0"})
-            )
-        assert await echo(shared, "fine") == b"fine"
+            await shared.run(steps, sequel=renaming(lambda _: {"email": "", "name": "\0"}))
+        with pytest.raises(KeyError, match="later"):
+            await shared.run(steps, sequel=Sequel((ECHO,), fails_later))
+        (after,) = await shared.run(((pid, {}),))
+        assert after.get_value(0, 0) == before.get_value(0, 0)
 
     with_owners_lines(deployment, use)
 
