@@ -39,6 +39,8 @@ REACH: Final = {
             "oauth",
             "pages",
             "people",
+            "pulls",
+            "receivers",
             "ruptures",
             "sql",
             "timeline",

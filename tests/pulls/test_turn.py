@@ -262,4 +262,3 @@ def test_nul_in_a_text_refuses_this_record_alone(
 
     assert count(owner) == 1
     assert state(owner, connected)["reached"] == "live"
-

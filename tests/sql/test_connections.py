@@ -5,7 +5,7 @@ import math
 import socket
 import struct
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
@@ -19,7 +19,7 @@ from resourceserver.api import session
 from resourceserver.api.errors import DatabaseUnavailable, Unauthorized
 from resourceserver.api.session import Credential, Reader
 from shared import database, pipeline, tokens
-from shared.pipeline import MissingObjectError, Pipelines, Results, Sequel
+from shared.pipeline import MissingObjectError, Pipelines, Results, Sequel, Step
 from shared.settings import Settings
 from tests.conftest import Person
 from tests.waiting import wait_for_async
@@ -484,8 +484,8 @@ def test_an_error_in_the_code_of_a_sequel_rolls_back_and_keeps_the_connection(
     deployment: Settings, owner: psycopg.Connection[Any], has_begun: bool
 ) -> None:
     pid = pipeline.statement("select pg_backend_pid()::text")
-    begin = ((pipeline.BEGIN, {}),) if has_begun else ()
-    steps = (*begin, (JOIN, {"email": "alice@example.org"}))
+    join: Step = (JOIN, {"email": "alice@example.org"})
+    steps: Sequence[Step] = [(pipeline.BEGIN, {}), join] if has_begun else [join]
 
     def fails_later(results: Results) -> pipeline.Unfinished:
         if len(results) > len(steps):
