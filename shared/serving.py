@@ -11,7 +11,7 @@ from uvicorn.supervisors import Multiprocess
 from shared import database, lifeline, listening, settings, web
 from shared.heads import MAX_CONNECTIONS, BoundedHeads
 from shared.listening import Listen
-from shared.settings import Settings
+from shared.settings import Settings, SettingsError
 
 _OPEN_FILES: Final = 4 * MAX_CONNECTIONS
 """Most open files of a process: room to accept connections beyond the bound and to answer them 503."""
@@ -30,8 +30,13 @@ def serve(
     """Run the application factory ``application`` ("module:function") until a signal ends it.
 
     Its processes get the settings of ``chosen`` and the URLs of their own roles in their environment, but
-    never the owner's. Raises AddressError.
+    never the owner's. Raises AddressError, and SettingsError if they have the keys of the worker.
     """
+    if chosen.sealing_private_keys:
+        raise SettingsError(
+            "SVC_SEALING_PRIVATE_KEYS is set: it is for the worker alone, so that no server can open the"
+            " secrets of connections; start this one with SVC_SEALING_PUBLIC_KEY instead"
+        )
     sockets = listening.bind(listen)
     os.environ.update(settings.environment(chosen, role_urls))
     for name in ("DATABASE_URL", "DATABASE_URL_FILE"):

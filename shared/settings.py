@@ -4,21 +4,19 @@ A secret may be given as NAME or, better, as NAME_FILE with the path of a file t
 file wins. A path that cannot be read stops the start.
 """
 
-import fcntl
 import json
 import os
 import re
 import secrets
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Final, Literal
 from urllib.parse import urlsplit
 
-from shared import connections, listening
+from shared import connections, listening, private_file
 from shared.listening import Address, Listen
 
 ROLES: Final = ("authserver", "reader", "ingester", "importer", "worker")
@@ -88,6 +86,15 @@ class Settings:
     dashboard_key: str | None = field(default=None, repr=False)
     """SVC_DASHBOARD_KEY: seals the cookies of the dashboard; the same on every resource server of a
     deployment."""
+    sealing_public_key: str | None = None
+    """SVC_SEALING_PUBLIC_KEY: the key to which secrets of connections are sealed (``svc sealing new``).
+    Without it, nobody can connect what needs one. By default the public half of the newest private key."""
+    sealing_private_keys: tuple[str, ...] = field(default=(), repr=False)
+    """SVC_SEALING_PRIVATE_KEYS: with commas between them, the keys that open these secrets, the newest first.
+    They are the worker's alone: a server that has them does not start."""
+    fetch_networks: tuple[str, ...] = ()
+    """SVC_FETCH_NETWORKS: with commas between them, networks of the operator's own from which calendars and
+    the like may be fetched, although they are not public; by default none."""
     full_urls: bool = False
     """SVC_FULL_URLS: keep query and fragment of visited addresses (default: they are dropped)."""
     loopback_port_may_vary: bool = False
@@ -218,6 +225,7 @@ def read(environment: Mapping[str, str] = os.environ) -> Settings:
         raise SettingsError(
             f"SVC_AUTH_URL and SVC_BASE_URL are both {auth_url}: {_ORIGIN_OF_ITS_OWN}"
         )
+    public_key, private_keys = _sealing_keys(environment)
     return Settings(
         auth_url=auth_url,
         base_url=base_url,
@@ -231,11 +239,14 @@ def read(environment: Mapping[str, str] = os.environ) -> Settings:
         role_urls=role_urls,
         cookie_key=_secret(environment, "SVC_COOKIE_KEY"),
         dashboard_key=_secret(environment, "SVC_DASHBOARD_KEY"),
+        sealing_public_key=public_key,
+        sealing_private_keys=private_keys,
+        fetch_networks=_networks(environment, "SVC_FETCH_NETWORKS", _EVERY_NETWORK_IS_ALLOWED),
         full_urls=_switch(environment, "SVC_FULL_URLS", default=False),
         loopback_port_may_vary=_switch(environment, "SVC_LOOPBACK_PORT_MAY_VARY", default=False),
         prepare=_switch(environment, "SVC_DATABASE_PREPARE", default=True),
         **{name: _size(environment, name) for name in _SIZES},
-        trusted_proxies=_networks(environment, "SVC_TRUSTED_PROXIES"),
+        trusted_proxies=_networks(environment, "SVC_TRUSTED_PROXIES", _EVERYBODY_IS_TRUSTED),
         provider=_provider(environment),
         operator_contact=_contact(environment, "SVC_OPERATOR_CONTACT"),
         receivers=_receivers(environment, "SVC_RECEIVERS"),
@@ -269,6 +280,7 @@ def environment(chosen: Settings, role_urls: Mapping[str, str]) -> dict[str, str
         "SVC_AUTH_LISTEN": ",".join(map(str, chosen.auth_listen)),
         "SVC_BASE_LISTEN": ",".join(map(str, chosen.base_listen)),
         "SVC_DATA_DIR": str(chosen.data_dir),
+        "SVC_FETCH_NETWORKS": ",".join(chosen.fetch_networks),
         "SVC_FULL_URLS": "on" if chosen.full_urls else "off",
         "SVC_LOOPBACK_PORT_MAY_VARY": "on" if chosen.loopback_port_may_vary else "off",
         "SVC_DATABASE_PREPARE": "on" if chosen.prepare else "off",
@@ -294,6 +306,10 @@ def environment(chosen: Settings, role_urls: Mapping[str, str]) -> dict[str, str
         variables["SVC_COOKIE_KEY"] = chosen.cookie_key
     if chosen.dashboard_key is not None:
         variables["SVC_DASHBOARD_KEY"] = chosen.dashboard_key
+    if chosen.sealing_public_key is not None:
+        variables["SVC_SEALING_PUBLIC_KEY"] = chosen.sealing_public_key
+    if chosen.sealing_private_keys:
+        variables["SVC_SEALING_PRIVATE_KEYS"] = ",".join(chosen.sealing_private_keys)
     if chosen.operator_contact is not None:
         variables["SVC_OPERATOR_CONTACT"] = chosen.operator_contact
     if chosen.lifeline is not None:
@@ -459,8 +475,12 @@ def _switch(environment: Mapping[str, str], name: str, *, default: bool) -> bool
     raise SettingsError(f"{name}: {given!r} is neither on nor off")
 
 
-def _networks(environment: Mapping[str, str], name: str) -> tuple[str, ...]:
-    """Return addresses and networks in their one spelling."""
+_EVERYBODY_IS_TRUSTED: Final = "everybody cannot be trusted to say where they come from"
+_EVERY_NETWORK_IS_ALLOWED: Final = "this would allow the addresses of every machine inside"
+
+
+def _networks(environment: Mapping[str, str], name: str, objection: str) -> tuple[str, ...]:
+    """Return addresses and networks in their one spelling; ``objection`` says why all are too many."""
     given = environment.get(name, "").split(",")
     try:
         # The web server would take text that is no network for a name, which never matches a client.
@@ -468,8 +488,33 @@ def _networks(environment: Mapping[str, str], name: str) -> tuple[str, ...]:
     except ValueError as error:
         raise SettingsError(f"{name}: {error}") from error
     if any(network.prefixlen == 0 for network in networks):
-        raise SettingsError(f"{name}: everybody cannot be trusted to say where they come from")
+        raise SettingsError(f"{name}: {objection}")
     return tuple(map(str, networks))
+
+
+def _sealing_keys(environment: Mapping[str, str]) -> tuple[str | None, tuple[str, ...]]:
+    """Return the public key and the private keys. Raises SettingsError, which repeats none of them."""
+    public_name, private_name = "SVC_SEALING_PUBLIC_KEY", "SVC_SEALING_PRIVATE_KEYS"
+    public = environment.get(public_name, "").strip() or None
+    given = (_secret(environment, private_name) or "").split(",")
+    private = tuple(each.strip() for each in given if each.strip())
+    if public is None and not private:
+        return None, ()
+    from shared import sealing  # noqa: PLC0415 -- most commands have no key, and need no cryptography
+
+    name = public_name
+    try:
+        if public is not None:
+            sealing.key_id_of(public)
+        name = private_name
+        halves = [sealing.public_key_of(each) for each in private]
+    except sealing.NotAKey as error:
+        raise SettingsError(f"{name}: {error}") from None
+    if halves and public is not None and public not in halves:
+        raise SettingsError(
+            f"{public_name}: no key of {private_name} opens what is sealed to this one"
+        )
+    return public or halves[0], private
 
 
 _LONGEST_CONTACT: Final = 200
@@ -608,7 +653,7 @@ def make_secrets(data_dir: Path) -> Secrets:
     try:
         data_dir.mkdir(parents=True, exist_ok=True)
         if not path.exists():
-            _write_secrets(path)
+            private_file.create(path, json.dumps(asdict(_new_secrets())))
         if not read_secrets(data_dir).is_complete:
             _add_secrets(data_dir, path)
     except OSError as error:
@@ -616,46 +661,19 @@ def make_secrets(data_dir: Path) -> Secrets:
     return read_secrets(data_dir)
 
 
-def _write_secrets(path: Path) -> None:
-    # A link, unlike a rename, never replaces what another process made a moment before.
-    with _draft(path, _new_secrets()) as draft, suppress(FileExistsError):
-        os.link(draft, path)
-
-
 def _add_secrets(data_dir: Path, path: Path) -> None:
     """Add the passwords and the key that an earlier version did not have."""
-    descriptor = os.open(data_dir, os.O_RDONLY)
-    try:
-        # Of two processes, the second reads what the first has added.
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    # Of two processes, the second reads what the first has added.
+    with private_file.locked(data_dir):
         kept, new = read_secrets(data_dir), _new_secrets()
         complete = Secrets(
             {**new.passwords, **kept.passwords},
             kept.cookie_key,
             kept.dashboard_key or new.dashboard_key,
         )
-        with _draft(path, complete) as draft:
-            os.replace(draft, path)
-    finally:
-        os.close(descriptor)
+        private_file.replace(path, json.dumps(asdict(complete)))
 
 
 def _new_secrets() -> Secrets:
     passwords = {role: secrets.token_urlsafe(32) for role in ROLES}
     return Secrets(passwords, secrets.token_urlsafe(32), secrets.token_urlsafe(32))
-
-
-@contextmanager
-def _draft(path: Path, contents: Secrets) -> Iterator[str]:
-    """A file beside ``path`` that holds the secrets, for the time of a block."""
-    # mkstemp lets nobody but us read what it makes.
-    descriptor, draft = tempfile.mkstemp(prefix="secrets-", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(asdict(contents), file)
-            file.flush()
-            os.fsync(file.fileno())
-        yield draft
-    finally:
-        with suppress(FileNotFoundError):
-            os.unlink(draft)

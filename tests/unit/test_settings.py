@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from shared import settings
+from shared import sealing, settings
 from shared.listening import Address
 from shared.settings import Provider, Settings, SettingsError
 
@@ -16,6 +16,9 @@ PROVIDER = {
     "SVC_PROVIDER_CLIENT_SECRET": "hunter2",
     "SVC_PROVIDER_NAME": " Example ",
 }
+PRIVATE_KEY = "svc_sealing_private_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8-ZGEM"
+PUBLIC_KEY = "svc_sealing_public_j0DFrbaPJWJK5bIU6nZ6bslNgp09e14a0bpvPiE4KF-QdfNb"
+NEWER_PRIVATE_KEY = sealing.new_private_key()
 
 
 def test_without_settings_the_deployment_is_local() -> None:
@@ -38,6 +41,9 @@ def test_passed_on_settings_are_equal_without_the_owners_login() -> None:
             "DATABASE_URL": "postgresql://owner:hunter2@db/svc",
             "SVC_COOKIE_KEY": "key",
             "SVC_DASHBOARD_KEY": "another key",
+            "SVC_SEALING_PUBLIC_KEY": f" {PUBLIC_KEY}",
+            "SVC_SEALING_PRIVATE_KEYS": f"{NEWER_PRIVATE_KEY}, {PRIVATE_KEY},",
+            "SVC_FETCH_NETWORKS": "192.168.7.0/24, FD12::/16",
             "SVC_FULL_URLS": "on",
             "SVC_TRUSTED_PROXIES": " 10.0.0.0/8, 2001:DB8::1,",
             "SVC_MCP_ORIGINS": " https://Inspector.example:443, http://localhost:6274/, http://[::1]:80,",
@@ -75,6 +81,9 @@ def test_passed_on_settings_are_equal_without_the_owners_login() -> None:
         role_urls={"reader": "postgresql://r@db/svc"},
         cookie_key="key",
         dashboard_key="another key",
+        sealing_public_key=PUBLIC_KEY,
+        sealing_private_keys=(NEWER_PRIVATE_KEY, PRIVATE_KEY),
+        fetch_networks=("192.168.7.0/24", "fd12::/16"),
         full_urls=True,
         trusted_proxies=("10.0.0.0/8", "2001:db8::1/128"),
         mcp_origins=("https://inspector.example", "http://localhost:6274", "http://[::1]"),
@@ -255,6 +264,13 @@ def test_a_file_beats_the_value(tmp_path: Path) -> None:
         ("SVC_JOB_CONNECTIONS", "0"),
         ("SVC_AUTH_CONNECTIONS", "0"),
         ("SVC_AUTH_SLOW_CONNECTIONS", "0"),
+        ("SVC_FETCH_NETWORKS", "192.168.7.1/24"),
+        ("SVC_FETCH_NETWORKS", "0.0.0.0/0"),
+        ("SVC_FETCH_NETWORKS", "::/0"),
+        ("SVC_SEALING_PUBLIC_KEY", PRIVATE_KEY),
+        ("SVC_SEALING_PUBLIC_KEY", PUBLIC_KEY[:-1]),
+        ("SVC_SEALING_PRIVATE_KEYS", PUBLIC_KEY),
+        ("SVC_SEALING_PRIVATE_KEYS", f"{PRIVATE_KEY},hunter2"),
         ("SVC_TRUSTED_PROXIES", "*"),
         ("SVC_TRUSTED_PROXIES", "0.0.0.0/0"),
         ("SVC_TRUSTED_PROXIES", "::/0"),
@@ -268,11 +284,39 @@ def test_a_wrong_setting_is_named(name: str, value: str) -> None:
         settings.read({name: value})
 
 
+def test_the_public_key_for_sealing_is_by_default_that_of_the_newest_private_key() -> None:
+    newest_first = {"SVC_SEALING_PRIVATE_KEYS": f"{PRIVATE_KEY},{NEWER_PRIVATE_KEY}"}
+
+    assert settings.read(newest_first).sealing_public_key == PUBLIC_KEY
+    assert settings.read({}).sealing_public_key is None
+
+
+def test_a_public_key_that_no_private_key_belongs_to_is_refused() -> None:
+    with pytest.raises(SettingsError, match="SVC_SEALING_PUBLIC_KEY: no key of") as raised:
+        settings.read(
+            {
+                "SVC_SEALING_PUBLIC_KEY": PUBLIC_KEY,
+                "SVC_SEALING_PRIVATE_KEYS": NEWER_PRIVATE_KEY,
+            }
+        )
+
+    assert NEWER_PRIVATE_KEY not in str(raised.value)
+
+
+def test_private_keys_for_sealing_may_be_in_a_file(tmp_path: Path) -> None:
+    (tmp_path / "keys").write_text(f"{NEWER_PRIVATE_KEY},{PRIVATE_KEY}\n")
+
+    chosen = settings.read({"SVC_SEALING_PRIVATE_KEYS_FILE": str(tmp_path / "keys")})
+
+    assert chosen.sealing_private_keys == (NEWER_PRIVATE_KEY, PRIVATE_KEY)
+
+
 def test_no_secret_is_in_the_printed_settings() -> None:
     chosen = Settings(
         database_url="hunter2",
         cookie_key="hunter2",
         dashboard_key="hunter2",
+        sealing_private_keys=("hunter2",),
         role_urls={"reader": "hunter2"},
         provider=settings.read(PROVIDER).provider,
     )
