@@ -41,6 +41,7 @@ _COMMANDS: Final = {
     "psql": "deploy.owner:open_psql",
     "resource": "resourceserver.server_command:resource",
     "rollup": "deploy.operators.rollups:rollup",
+    "sealing": "deploy.operators.sealing:sealing_group",
     "session": "authserver.cli.people:session",
     "summary": "deploy.operators.people:summary",
     "team": "deploy.operators.people:team",

@@ -94,7 +94,8 @@ ROOMS: Final[dict[str, set[str]]] = {
     "deploy": {"shared"},
     "deploy.postgres": set(),
     "deploy.operators": {
-        *("authserver.cli", "authserver.pages", "authserver.people", "resourceserver.derived"),
+        *("authserver.cli", "authserver.pages", "authserver.people", "deploy"),
+        "resourceserver.derived",
         *("resourceserver.integrations", "resourceserver.integrations.formats"),
         *("resourceserver.integrations.imports", "resourceserver.timeline", "shared"),
     },

@@ -19,12 +19,13 @@ from urllib.parse import urlsplit
 import psycopg
 
 from authserver.people import first_account
+from deploy import resealing
 from deploy.migrate import MigrationError, migrate
 from deploy.postgres.embedded import EmbeddedError, EmbeddedPostgres, make_data_dir
 from deploy.runner.output import say
 from deploy.runner.signals import Signals, Stopped
 from deploy.runner.supervisor import Plan, RestartPolicy, RunError, Server
-from shared import database, lifeline, listening, settings
+from shared import database, lifeline, listening, sealing, sealing_keys, settings
 from shared.listening import AddressError, Listen
 from shared.settings import Settings, SettingsError
 
@@ -73,6 +74,7 @@ def _run(chosen: Settings, signals: Signals, running: ExitStack) -> NoReturn:
     services = _services(chosen)
     _check_addresses(services)
     make_data_dir(chosen.data_dir)
+    chosen = _with_sealing_keys(chosen)
     postgres = None
     url, name = chosen.database_url, "DATABASE_URL"
     if url is None:
@@ -85,6 +87,7 @@ def _run(chosen: Settings, signals: Signals, running: ExitStack) -> NoReturn:
     with signals.urgent():
         _check_database(url, name)
         migrate(chosen, say)
+        chosen = _with_newest_key_alone(chosen, url)
         welcome = _welcome(chosen)
     _warn_of_shortages(chosen, services)
     plan = Plan(
@@ -146,6 +149,7 @@ def _server(service: _Service, chosen: Settings) -> Server:
     own = replace(
         chosen,
         lifeline=None,
+        sealing_private_keys=(),
         cookie_key=chosen.cookie_key if is_auth else None,
         dashboard_key=None if is_auth else chosen.dashboard_key,
         worker=chosen.jobs,
@@ -179,6 +183,40 @@ def _worker(chosen: Settings) -> Iterator[Server]:
                 replace(chosen, lifeline=None, cookie_key=None, dashboard_key=None), role_urls
             ),
         )
+
+
+# The keys that seal the secrets of connections
+
+
+def _with_sealing_keys(chosen: Settings) -> Settings:
+    """Return the settings with the keys of the data directory, unless the operator has set keys."""
+    if chosen.sealing_public_key is None:
+        private_keys = sealing_keys.make(chosen.data_dir)
+        public = sealing.public_key_of(private_keys[0])
+        return replace(chosen, sealing_public_key=public, sealing_private_keys=private_keys)
+    if chosen.jobs and not chosen.sealing_private_keys:
+        raise RunError(
+            "SVC_SEALING_PUBLIC_KEY is set and SVC_SEALING_PRIVATE_KEYS is not: the worker could not "
+            "open what the servers seal"
+        )
+    return chosen
+
+
+def _with_newest_key_alone(chosen: Settings, url: str) -> Settings:
+    """Finish what ``svc sealing rotate`` began: no server and no worker knows an older key yet."""
+    private_keys = chosen.sealing_private_keys
+    if len(private_keys) < 2 or private_keys != sealing_keys.read(chosen.data_dir):
+        return chosen
+    try:
+        resealed = resealing.reseal(url, private_keys)
+    except psycopg.Error as error:
+        raise RunError(f"secrets cannot be sealed to the new key: {_one_line(error)}") from error
+    if resealed.unopened:
+        say(f"svc: no key opens {resealed.unopened} of the secrets of connections", is_error=True)
+        return chosen
+    sealing_keys.keep_newest(chosen.data_dir)
+    say(f"Sealed the secrets of connections to the new key: {resealed.changed}")
+    return replace(chosen, sealing_private_keys=private_keys[:1])
 
 
 # What can be known to fail before anything is started

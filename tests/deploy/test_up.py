@@ -6,6 +6,7 @@ import re
 import select
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import time
@@ -19,6 +20,7 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 
+from shared import sealing, sealing_keys
 from shared.settings import Settings
 from tests.deploy.runner import (
     SELF,
@@ -352,6 +354,20 @@ def test_a_server_alone_names_the_option_of_an_unusable_address(
     )
 
 
+@pytest.mark.parametrize("server", ["auth", "resource"])
+def test_a_server_refuses_the_keys_of_the_worker(standing: Runner, server: str) -> None:
+    private = sealing.new_private_key()
+    variables = standing.variables | {"SVC_SEALING_PRIVATE_KEYS": private}
+
+    refused = standing.login.run(variables, server, "serve")
+
+    assert refused.returncode == 1
+    assert refused.stderr.startswith(
+        "svc: SVC_SEALING_PRIVATE_KEYS is set: it is for the worker alone"
+    )
+    assert private not in refused.stderr
+
+
 def test_a_data_directory_that_cannot_be_created_is_named(start: Start, data_dir: Path) -> None:
     data_dir.write_text("a file")
 
@@ -396,7 +412,13 @@ def test_database_url_selects_a_database_whose_owner_no_server_gets(
     # The roles belong to the whole server of this test run, and so do their passwords.
     secrets = (deployment.data_dir / "secrets.json").read_text()
     (data_dir / "secrets.json").write_text(secrets)
-    runner = start(data_dir, DATABASE_URL=deployment.database_url, PGPASSWORD="owners")
+    private = sealing.new_private_key()
+    runner = start(
+        data_dir,
+        DATABASE_URL=deployment.database_url,
+        PGPASSWORD="owners",
+        SVC_SEALING_PRIVATE_KEYS=private,
+    )
     runner.wait_until_up()
 
     probe = get("127.0.0.1", ports[1], "/healthz")
@@ -404,6 +426,8 @@ def test_database_url_selects_a_database_whose_owner_no_server_gets(
     assert probe[0] == 200
     assert {path.name for path in data_dir.iterdir()} == {"secrets.json", "uploads"}
     assert len(runner.children()) == 2
+    for pid in (runner.process.pid, *(pid for pid, _ in runner.children())):
+        assert private not in kernel_file(pid, "environ")
     assert logins_of(runner, "auth serve") == ["SVC_AUTHSERVER_DATABASE_URL"]
     assert logins_of(runner, "resource serve") == [
         "SVC_INGESTER_DATABASE_URL",
@@ -505,8 +529,15 @@ def test_a_worker_takes_turns_beside_the_servers_and_is_started_again(
     used_data_dir: Path, ports: tuple[int, int]
 ) -> None:
     chosen = {"SVC_DATA_DIR": str(used_data_dir), "SVC_JOBS": "on"} | addresses(ports)
+    older = sealing_keys.make(used_data_dir)
+    sealing_keys.add(used_data_dir)
     with Runner(used_data_dir.parent, chosen) as runner:
         runner.wait_until_up()
+        newest = sealing_keys.read(used_data_dir)
+        environments = {
+            command: kernel_file(pid, "environ")
+            for pid, command in [*runner.children(), (runner.process.pid, "svc up")]
+        }
         resource_server = kernel_file(runner.child("resource serve"), "environ").split("\0")
         logins = logins_of(runner, "resource work")
         runner.wait_for_error("this worker takes turns: import, rollups, summaries, visits, undo\n")
@@ -521,10 +552,33 @@ def test_a_worker_takes_turns_beside_the_servers_and_is_started_again(
         assert runner.stop() == 0
     output = runner.err.read_text()
     assert "SVC_WORKER=on" in resource_server
+    assert_only_the_worker_has_the_key(environments, newest)
+    assert newest != older
+    assert stat.S_IMODE((used_data_dir / "sealing.json").stat().st_mode) == 0o600
     assert logins == ["SVC_IMPORTER_DATABASE_URL", "SVC_WORKER_DATABASE_URL"]
     assert output.count("this worker takes turns: import, rollups, summaries, visits, undo\n") == 2
     assert output.count("this worker has ended\n") == 1
     assert "no worker" not in output
+
+
+def assert_only_the_worker_has_the_key(
+    environments: dict[str, str], private_keys: tuple[str, ...]
+) -> None:
+    (private,) = private_keys
+    public = f"SVC_SEALING_PUBLIC_KEY={sealing.public_key_of(private)}"
+    owners = [command for command, variables in environments.items() if private in variables]
+    informed = [command for command, variables in environments.items() if public in variables]
+
+    assert len(environments) == 5
+    assert ["resource work" in command for command in owners] == [True]
+    assert "svc_sealing_private_" not in "".join(
+        variables for command, variables in environments.items() if command not in owners
+    )
+    assert sorted(" ".join(command.split()[-2:]) for command in informed) == [
+        "auth serve",
+        "resource serve",
+        "resource work",
+    ]
 
 
 def test_only_the_ends_of_the_last_minute_count(
