@@ -189,6 +189,7 @@ grant select, insert, update
        health.sleep,
        health.recovery,
        health.cycle,
+       health.bucket,
        music.listen,
        location.device,
        location.point,
@@ -204,6 +205,9 @@ grant select, insert, update
        profile.import_refusal
     to svc_importer;
 grant select, update (ignored, ignored_names) on profile.import to svc_importer;
+-- Messages about health: which ones were written, and the stages of sleep that wait for others (health_messages.sql).
+grant select, insert on health.message, health.sleep_stage to svc_importer;
+grant execute on function svc.forget_health_messages, svc.remove_joined_sleeps to svc_importer;
 -- Sessions, as the ingester writes them.
 grant select (user_id, device_id, name, platform), insert, update (platform)
     on activity.device

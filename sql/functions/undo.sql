@@ -25,6 +25,16 @@ begin
     delete from health.sleep
      where user_id = p_user_id
        and import_id = p_import_id;
+    -- What comes again must be taken as new.
+    delete from health.bucket
+     where user_id = p_user_id
+       and import_id = p_import_id;
+    delete from health.sleep_stage
+     where user_id = p_user_id
+       and import_id = p_import_id;
+    delete from health.message
+     where user_id = p_user_id
+       and import_id = p_import_id;
     delete from music.listen
      where user_id = p_user_id
        and import_id = p_import_id;

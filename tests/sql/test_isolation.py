@@ -452,7 +452,10 @@ PRIVILEGES = {
         "content.recording": "INSERT SELECT UPDATE",
         "content.title": "INSERT SELECT UPDATE",
         "content.title_genre": "INSERT SELECT UPDATE",
+        "health.bucket": "INSERT SELECT UPDATE",
         "health.cycle": "INSERT SELECT UPDATE",
+        "health.message": "INSERT SELECT",
+        "health.sleep_stage": "INSERT SELECT",
         "health.heart_rate": "INSERT SELECT UPDATE",
         "health.metric": "INSERT SELECT UPDATE",
         "health.recovery": "INSERT SELECT UPDATE",
@@ -645,6 +648,7 @@ FUNCTIONS = {
     },
     "svc_importer": {
         "check_version",
+        "forget_health_messages",
         "import_user_id",
         "lock_connection",
         "lock_new_devices",
@@ -652,6 +656,7 @@ FUNCTIONS = {
         "note_delivery",
         "open_import",
         "open_receiver",
+        "remove_joined_sleeps",
         "remove_calendar_events",
     },
     "svc_authserver": {

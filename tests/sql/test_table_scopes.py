@@ -23,8 +23,9 @@ SCOPES: Final = {
         *("content.recording", "content.title", "content.title_genre"),
     },
     "read:health": {
-        *("health.cycle", "health.heart_rate", "health.metric", "health.recovery"),
-        *("health.sample", "health.sleep", "health.source"),
+        *("health.bucket", "health.cycle", "health.heart_rate", "health.message"),
+        *("health.metric", "health.recovery", "health.sample", "health.sleep"),
+        *("health.sleep_stage", "health.source"),
     },
     "read:location": {
         *("location.derivation_due", "location.device", "location.event", "location.place"),
