@@ -232,7 +232,7 @@ def _places(values: Iterable[Any]) -> tuple[list[Any], list[int]]:
     return list(known), indexes
 
 
-def _counted(cursor: psycopg.Cursor[tuple[Any, ...]]) -> Written:
+def counted(cursor: psycopg.Cursor[tuple[Any, ...]]) -> Written:
     """Count the rows of a statement that returns key and ``is_new``."""
     written = cursor.fetchall()
     added = sum(is_new for _, is_new in written)
@@ -264,7 +264,8 @@ def _ids(known: Mapping[Any, UUID], names: Sequence[Any]) -> list[UUID]:
         raise errors.ForeignKeyViolation("what records refer to was removed") from error
 
 
-def _measured(target: Target, source: str, rows: Rows) -> dict[str, Any]:
+def measured(target: Target, source: str, rows: Rows) -> dict[str, Any]:
+    """Return what measured ``rows``, as a statement with JSON arrays takes it."""
     sensors, indexes = _places(row.sensor for row in rows)
     return {
         "sensor_ids": _sensor_ids(target, source, sensors),
@@ -297,10 +298,10 @@ def _prepare_samples(rows: Rows) -> Samples:
     )
 
 
-def add_samples(target: Target, source: str, samples: Samples) -> Written:
-    """Write measurements, and totals of days."""
+def add_metrics(target: Target, source: str, names: frozenset[str]) -> None:
+    """Write the metrics of measurements, as far as they are new."""
     known = target.ids.setdefault("metric", {})
-    new = samples.metrics - known.keys()
+    new = names - known.keys()
     if new:
         metrics = [
             {"metric_type": name, "unit": METRICS[name][0], "aggregation": METRICS[name][1]}
@@ -308,14 +309,19 @@ def add_samples(target: Target, source: str, samples: Samples) -> Written:
         ]
         target.execute("add_metrics", source, metrics=compact(metrics))
         known.update(dict.fromkeys(new, target.import_id))
+
+
+def add_samples(target: Target, source: str, samples: Samples) -> Written:
+    """Write measurements, and totals of days."""
+    add_metrics(target, source, samples.metrics)
     added = changed = 0
     # As in the statement: the newest is the one that ends last, and of these the largest.
     totals = newest(sorted(samples.totals, key=attrgetter("ended_at", "value")))
     if samples.plain is not None:
         added += _add_measured(target, source, "add_samples", samples.plain)
     if totals:
-        values = columns(totals, skip=("sensor",)) | _measured(target, source, totals)
-        written = _counted(target.execute("put_daily_totals", source, **values))
+        values = columns(totals, skip=("sensor",)) | measured(target, source, totals)
+        written = counted(target.execute("put_daily_totals", source, **values))
         added, changed = added + written.added, written.changed
     return Written(added, changed)
 
@@ -343,7 +349,7 @@ def put_sleeps(target: Target, source: str, rows: Rows) -> Written:
         else row._replace(utc_offset=zones.offset(target.zone.key, row.ended_at))
         for row in rows
     ]
-    values = columns(rows, skip=("sensor", "recovery", "cycle")) | _measured(target, source, rows)
+    values = columns(rows, skip=("sensor", "recovery", "cycle")) | measured(target, source, rows)
     values["is_offset_derived"] = compact(is_derived)
     written = target.execute("put_sleeps", source, **values).fetchall()
     added = {key for key, is_new, _ in written if is_new}
@@ -493,7 +499,7 @@ def put_calendar_events(target: Target, source: str, rows: Rows) -> Written:
         "calendar_ids": [known[key] for key in keys],
         "calendar": compact(indexes),
     }
-    return _counted(target.execute("put_calendar_events", source, **values))
+    return counted(target.execute("put_calendar_events", source, **values))
 
 
 def put_recordings(target: Target, source: str, rows: Rows) -> Written:
@@ -505,12 +511,12 @@ def put_recordings(target: Target, source: str, rows: Rows) -> Written:
         "transcript_status": compact(status),
         "transcript_segments": compact(segments),
     }
-    return _counted(target.execute("put_recordings", source, **values))
+    return counted(target.execute("put_recordings", source, **values))
 
 
 def put_code_events(target: Target, source: str, rows: Rows) -> Written:
     """Write what happened in repositories."""
-    return _counted(target.execute("put_code_events", source, **columns(newest(rows))))
+    return counted(target.execute("put_code_events", source, **columns(newest(rows))))
 
 
 def add_app_sessions(target: Target, source: str, rows: Rows) -> Written:

@@ -1,5 +1,6 @@
 """What messages about health contain beside records: buckets and stages of sleep."""
 
+import decimal
 from collections.abc import Iterator
 from datetime import datetime
 from decimal import Decimal
@@ -10,6 +11,8 @@ from resourceserver.integrations.records import HeartRate, Refused, Sample, Sens
 from resourceserver.integrations.sleep_stages import Stage
 from resourceserver.integrations.values import Flaw
 
+EXACT: Final = decimal.Context(prec=60)
+"""Digits enough for the sum of all samples of a bucket."""
 HEART_RATE: Final = "heart_rate"
 """The metric of buckets of heart rates, which have a table of their own."""
 

@@ -7,7 +7,6 @@ only what was measured late, so it is added.
 An id can stand for a series of heart rates, so their keys contain the instant too.
 """
 
-import decimal
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
@@ -17,7 +16,7 @@ from resourceserver.integrations import values
 from resourceserver.integrations.format import Person
 from resourceserver.integrations.reading import instant_ms
 from resourceserver.integrations.receivers.health import items, quantities, sessions
-from resourceserver.integrations.receivers.health.items import Bucket, Item, attempt, refused
+from resourceserver.integrations.receivers.health.items import EXACT, Bucket, Item, attempt, refused
 from resourceserver.integrations.records import HeartRate, Sample, Sensor
 from resourceserver.integrations.values import Flaw
 
@@ -32,7 +31,6 @@ _DAILY_TOTALS: Final = {
     "active_calories": ("active_energy_kj", quantities.TYPES["active_calories"][0].factor),
 }
 _MOST_COUNTED: Final = 2**31 - 1
-_EXACT: Final = decimal.Context(prec=60)
 _NO_DATA: Final = frozenset({"daily_totals", "deletions_unavailable"})
 _KEY_NAME: Final = 120
 
@@ -111,7 +109,7 @@ def _bucket(name: str, given: dict[str, Any], platform: str) -> Bucket:
         total = _decimal(given.get("total"), metric, factor)
         minimum = maximum = None
     else:
-        total = _EXACT.multiply(_decimal(given.get("avg"), metric, factor), Decimal(count))
+        total = EXACT.multiply(_decimal(given.get("avg"), metric, factor), Decimal(count))
         minimum, maximum = (
             quantities.converted(quantities.number(given.get(each), metric), factor)
             for each in ("min", "max")
@@ -134,7 +132,7 @@ def _bucket(name: str, given: dict[str, Any], platform: str) -> Bucket:
 
 def _decimal(written: Any, metric: str, factor: float) -> Decimal:
     number = quantities.number(written, metric)
-    return _EXACT.multiply(Decimal(repr(number)), Decimal(repr(factor)))
+    return EXACT.multiply(Decimal(repr(number)), Decimal(repr(factor)))
 
 
 def _totals(element: Any, sent: Any, person: Person) -> Iterator[Item]:

@@ -1,10 +1,10 @@
 """Messages about health: recognising the application that sent one, and reading what it contains."""
 
-import json
 from collections.abc import Callable, Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
+from resourceserver.integrations import values
 from resourceserver.integrations.format import Person
 from resourceserver.integrations.receivers.health import (
     auto_export,
@@ -12,14 +12,18 @@ from resourceserver.integrations.receivers.health import (
     life_dashboard,
 )
 from resourceserver.integrations.receivers.health.items import Item, StageOf
+from resourceserver.integrations.receivers.messages import check_time, document
 from resourceserver.integrations.records import HeartRate, Refused, Sample, Sleep
-from resourceserver.integrations.values import example
+from resourceserver.integrations.values import Flaw, example
 
-MOST_AHEAD: Final = timedelta(hours=1)
-"""How far the clock of a phone may be ahead, as for the events of trackers."""
-_LONGEST_NUMBER: Final = 400
 _ZONES: Final = timedelta(hours=26)
 """The most that local times of two zones are apart."""
+
+_FLAWS: Final = {
+    "not_json": "the body is no JSON",
+    "too_many_values": "the body is too long: it has more than a million values",
+    "not_an_object": "the body is no JSON object",
+}
 
 Reader = Callable[[dict[str, Any], Person], Iterator[Item]]
 
@@ -36,16 +40,22 @@ class Application(NamedTuple):
     source: str
     """The source of its records."""
     read: Reader
-    grows: bool = False
-    """Whether of two samples with one key the one that ends later counts, and not the newer one."""
+    grows: Callable[[Sample], bool]
+    """Whether of two samples with one key the one that ends later counts, or else the larger one, and not the
+    newer one."""
 
 
 LIFE_DASHBOARD: Final = Application(
-    "Life Dashboard Companion", life_dashboard.SOURCE, life_dashboard.read
+    "Life Dashboard Companion",
+    life_dashboard.SOURCE,
+    life_dashboard.read,
+    lambda sample: sample.is_daily_total,
 )
-AUTO_EXPORT: Final = Application("Health Auto Export", auto_export.SOURCE, auto_export.read)
+AUTO_EXPORT: Final = Application(
+    "Health Auto Export", auto_export.SOURCE, auto_export.read, lambda _: False
+)
 CONNECT_WEBHOOK: Final = Application(
-    "Health Connect Webhook", connect_webhook.SOURCE, connect_webhook.read, grows=True
+    "Health Connect Webhook", connect_webhook.SOURCE, connect_webhook.read, lambda _: True
 )
 
 
@@ -56,35 +66,39 @@ class Message(NamedTuple):
     content: dict[str, Any]
 
     def items(self, person: Person) -> Iterator[Item]:
-        """Yield what the message contains. What lies in the future is refused."""
-        latest = person.now + MOST_AHEAD
+        """Yield what the message contains; what a clock that is wrong has dated is refused."""
         for item in self.application.read(self.content, person):
-            if isinstance(item, Refused) or _at(item) <= latest:
-                yield item
-            else:
-                yield Refused("timestamp_in_future", example(str(item)))
+            if not isinstance(item, Refused):
+                try:
+                    _check_time(item, person.now)
+                except Flaw as flaw:
+                    yield Refused(str(flaw), example(str(item)))
+                    continue
+            yield item
 
 
-def _at(item: Any) -> Any:
+def _check_time(item: Any, now: datetime) -> None:
+    """Raise Flaw for an item that is dated too early, or later than now."""
     match item:
         case HeartRate():
-            return item.recorded_at
+            check_time(item.recorded_at, now)
         case StageOf():
-            return item.stage.ended_at
+            check_time(item.stage.ended_at, now)
         case Sleep():
-            return item.ended_at
+            check_time(item.ended_at, now)
         case Sample(is_daily_total=True):
             # In the phone's zone the day can have begun.
-            return item.started_at - _ZONES
+            check_time(item.started_at, now + _ZONES)
         case _:
-            return item.started_at
+            check_time(item.started_at, now)
 
 
 def parse(body: bytes | bytearray) -> Message:
     """Return the message of a body. Raises Unrecognised."""
-    content = _json(bytes(body).decode("utf-8-sig", "replace"))
-    if not isinstance(content, dict):
-        raise Unrecognised("the body is no JSON object")
+    try:
+        content = values.members(document(body))
+    except Flaw as flaw:
+        raise Unrecognised(_FLAWS[str(flaw)]) from flaw
     if isinstance(content.get("data"), dict):
         return Message(AUTO_EXPORT, content)
     if "timestamp" in content and "app_version" in content:
@@ -94,23 +108,3 @@ def parse(body: bytes | bytearray) -> Message:
     raise Unrecognised(
         "the body is no message of Life Dashboard Companion, Health Auto Export or Health Connect Webhook"
     )
-
-
-def _json(text: str) -> Any:
-    try:
-        return json.loads(text, parse_constant=_nothing)
-    except json.JSONDecodeError as error:
-        raise Unrecognised(f"the body is no JSON: {error.msg} at character {error.pos}") from error
-    except RecursionError as error:
-        raise Unrecognised("the body is nested too deeply") from error
-    except ValueError:
-        # A whole number with thousands of digits. Once more, without it.
-        return json.loads(text, parse_constant=_nothing, parse_int=_int)
-
-
-def _nothing(_: str) -> None:
-    """Return what stands for a number that is none: ``NaN`` and ``Infinity`` are no JSON."""
-
-
-def _int(digits: str) -> int | None:
-    return int(digits) if len(digits) <= _LONGEST_NUMBER else None

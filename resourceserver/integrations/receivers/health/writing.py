@@ -1,0 +1,287 @@
+"""Writing what a message about health contains: all of it and the digest of its body, or nothing.
+
+Messages of one connection are written one after another. One whose digest is there was written before and
+changes nothing: its parts of buckets would be added once more.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from resourceserver.integrations import sleep_stages
+from resourceserver.integrations.format import Person
+from resourceserver.integrations.imports import batches, checks, deliveries, writing
+from resourceserver.integrations.imports.batches import Batch, Outcome
+from resourceserver.integrations.imports.deliveries import Counts
+from resourceserver.integrations.imports.writing import Target, Written, compact, instants
+from resourceserver.integrations.reading import instant_ms
+from resourceserver.integrations.receivers.health.items import EXACT, HEART_RATE, Bucket, StageOf
+from resourceserver.integrations.receivers.health.messages import Application, Message
+from resourceserver.integrations.records import (
+    METRICS,
+    HeartRate,
+    Refused,
+    Sample,
+    Sleep,
+)
+from resourceserver.integrations.sleep_stages import Stage
+from shared import connections, queries
+
+SQL: Final = queries.load(Path(__file__).with_name("health.sql"))
+KIND: Final = connections.KINDS["health"]
+_SUMS: Final = [name for name, (_, aggregation) in METRICS.items() if aggregation == "sum"]
+
+
+@dataclass
+class Prepared:
+    """What a message contains, checked, by the way in which it is written."""
+
+    application: Application
+    batch: Batch = field(default_factory=Batch)
+    samples: list[Sample] = field(default_factory=list)
+    growing: list[Sample] = field(default_factory=list)
+    heart_rates: list[HeartRate] = field(default_factory=list)
+    sleeps: list[Sleep] = field(default_factory=list)
+    buckets: list[Bucket] = field(default_factory=list)
+    stages: list[StageOf] = field(default_factory=list)
+
+    def take(self, item: Any) -> None:
+        """Check an item, and keep it or count it as refused."""
+        self.batch.count += 1
+        if isinstance(item, Refused):
+            self.batch.take(item)
+            return
+        reason = _refusal(item)
+        if reason is not None:
+            self.batch.refuse(reason, writing.example(item))
+            return
+        match item:
+            case Sample():
+                (self.growing if self.application.grows(item) else self.samples).append(item)
+                at = item.started_at
+            case HeartRate():
+                self.heart_rates.append(item)
+                at = item.recorded_at
+            case Sleep():
+                self.sleeps.append(item)
+                at = item.started_at
+            case Bucket():
+                self.buckets.append(item)
+                at = item.started_at
+            case _:
+                self.stages.append(item)
+                at = item.stage.started_at
+        self.batch.first_at = min(self.batch.first_at or at, at)
+        self.batch.last_at = max(self.batch.last_at or at, at)
+
+    def parts(self) -> Iterator[tuple["_Put", Sequence[Any]]]:
+        """Yield rows with what writes them, as many as a statement takes, in the order of all messages."""
+        for put, rows in (
+            (_put_samples, self.samples),
+            (_put_growing, self.growing),
+            (_put_heart_rates, self.heart_rates),
+            (writing.put_sleeps, self.sleeps),
+            (_add_buckets, self.buckets),
+        ):
+            for start in range(0, len(rows), batches.ROWS):
+                yield put, rows[start : start + batches.ROWS]
+        if self.stages:
+            yield _join_stages, self.stages
+
+
+_Put = Callable[[Target, str, Sequence[Any]], Written]
+
+
+def prepare(message: Message, person: Person) -> Prepared:
+    """Return what a message contains."""
+    prepared = Prepared(message.application)
+    for item in message.items(person):
+        prepared.take(item)
+    return prepared
+
+
+def _refusal(item: Any) -> str | None:
+    """Return why an item cannot be written, or None."""
+    if isinstance(item, StageOf):
+        lasting = Sample(
+            "x", "mindful_ms", item.stage.started_at, item.stage.ended_at, 1, item.sensor
+        )
+        return checks.refusal(lasting)
+    if not isinstance(item, Bucket):
+        quick = checks.QUICK.get(type(item))
+        return None if quick is not None and quick(item) else checks.refusal(item)
+    mean = float(item.total / item.sample_count)
+    if item.metric_type == HEART_RATE:
+        pulse = HeartRate(item.key, item.started_at, round(mean), item.sensor)
+        if item.ended_at < item.started_at:
+            return "ends_before_start"
+        return checks.refusal(pulse)
+    value = float(item.total) if METRICS[item.metric_type][1] == "sum" else mean
+    lasting = Sample(item.key, item.metric_type, item.started_at, item.ended_at, value, item.sensor)
+    return checks.refusal(lasting)
+
+
+def write(target: Target, prepared: Prepared, digest: bytes, *, in_halves: bool) -> Counts | None:
+    """Write a message, and return what became of its records; None if it was written before.
+
+    Raises psycopg.Error. With ``in_halves``, a value that the database refuses is counted instead.
+    """
+    _execute(target, "lock_connection", "")
+    _execute(target, "forget_messages", "")
+    if _execute(target, "add_message", "", body_digest=digest).fetchone() is None:
+        return None
+    target.begin()
+    target.touched.clear()
+    added = changed = 0
+    late = Batch(
+        refused={reason: (n, list(them)) for reason, (n, them) in prepared.batch.refused.items()}
+    )
+    for put, rows in prepared.parts():
+        source = prepared.application.source
+        written = (_in_halves if in_halves else _at_once)(put, target, source, rows)
+        added += written.added
+        changed += written.changed
+        for reason, example in written.refused:
+            late.refuse(reason, example)
+    target.mark_days()
+    return deliveries.count(target, KIND, prepared.batch, Outcome(added, changed, late.refused))
+
+
+def _execute(target: Target, statement: str, source: str, /, **values: Any) -> Any:
+    common = {"user_id": target.user_id, "import_id": target.import_id, "source": source}
+    return target.connection.execute(SQL[statement], common | values)
+
+
+def _at_once(put: _Put, target: Target, source: str, rows: Sequence[Any]) -> Written:
+    return put(target, source, rows)
+
+
+def _in_halves(put: _Put, target: Target, source: str, rows: Sequence[Any]) -> Written:
+    """Write rows of which the database refuses some, and refuse these alone."""
+    try:
+        with target.connection.transaction():
+            return put(target, source, rows)
+    except batches.OF_A_VALUE:
+        target.forget()
+        if len(rows) == 1:
+            return Written(0, refused=(("refused_by_database", writing.example(rows[0])),))
+    middle = len(rows) // 2
+    first = _in_halves(put, target, source, rows[:middle])
+    second = _in_halves(put, target, source, rows[middle:])
+    return Written(
+        first.added + second.added, first.changed + second.changed, first.refused + second.refused
+    )
+
+
+def _put_samples(target: Target, source: str, rows: Sequence[Sample]) -> Written:
+    """Write samples of which the newer one counts."""
+    newest = writing.newest(rows)
+    writing.add_metrics(target, source, frozenset(row.metric_type for row in newest))
+    values = writing.columns(newest, skip=("sensor", "utc_offset"))
+    values |= writing.measured(target, source, newest)
+    return writing.counted(_execute(target, "put_samples", source, **values))
+
+
+def _put_growing(target: Target, source: str, rows: Sequence[Sample]) -> Written:
+    """Write samples of which the one that ends later counts, or else the larger one."""
+    largest = writing.newest(sorted(rows, key=attrgetter("ended_at", "value")))
+    writing.add_metrics(target, source, frozenset(row.metric_type for row in largest))
+    values = writing.columns(largest, skip=("sensor",)) | writing.measured(target, source, largest)
+    return writing.counted(target.execute("put_daily_totals", source, **values))
+
+
+def _put_heart_rates(target: Target, source: str, rows: Sequence[HeartRate]) -> Written:
+    newest = writing.newest(rows)
+    values = writing.columns(newest, skip=("sensor", "rr_intervals_ms", "contact"))
+    values |= writing.measured(target, source, newest)
+    return writing.counted(_execute(target, "put_heart_rates", source, **values))
+
+
+def _add_buckets(target: Target, source: str, rows: Sequence[Bucket]) -> Written:
+    merged: dict[str, Bucket] = {}
+    for row in rows:
+        merged[row.key] = _merged(merged[row.key], row) if row.key in merged else row
+    whole = list(merged.values())
+    metrics = frozenset(row.metric_type for row in whole) - {HEART_RATE}
+    writing.add_metrics(target, source, metrics)
+    values = writing.columns(whole, skip=("sensor", "total"))
+    values |= {"total": compact([str(row.total) for row in whole])}
+    values |= writing.measured(target, source, whole)
+    return writing.counted(_execute(target, "add_buckets", source, sums=_SUMS, **values))
+
+
+def _merged(first: Bucket, second: Bucket) -> Bucket:
+    """Return a bucket with the samples of both."""
+    return first._replace(
+        sample_count=first.sample_count + second.sample_count,
+        total=EXACT.add(first.total, second.total),
+        minimum=None if first.minimum is None else min(first.minimum, second.minimum or 0.0),
+        maximum=None if first.maximum is None else max(first.maximum, second.maximum or 0.0),
+    )
+
+
+class _StageRow(NamedTuple):
+    """A stage as its statement takes it."""
+
+    sensor: str
+    started_at: datetime
+    ended_at: datetime
+    kind: str
+
+
+def _join_stages(target: Target, source: str, rows: Sequence[StageOf]) -> Written:
+    """Write stages, and join them with those that are there to sleeps, in place of the earlier ones."""
+    by_name: dict[str, list[StageOf]] = {}
+    for row in rows:
+        by_name.setdefault(row.sensor.name, []).append(row)
+    added = 0
+    for name, of_sensor in sorted(by_name.items()):
+        stages = {each.stage for each in of_sensor}
+        added += _add_stages(target, source, name, stages)
+        first = min(each.started_at for each in stages)
+        last = max(each.ended_at for each in stages)
+        held = [
+            Stage(started_at.astimezone(UTC), ended_at.astimezone(UTC), kind)
+            for started_at, ended_at, kind in _execute(
+                target, "stages", source, sensor=name, first=first, last=last
+            )
+        ]
+        touched = [group for group in sleep_stages.groups(held) if not stages.isdisjoint(group)]
+        joined = [
+            sleep._replace(key=f"stages:{instant_ms(sleep.started_at)}:{name}")
+            for group in touched
+            if (sleep := sleep_stages.sleep(group, of_sensor[-1].sensor, name)) is not None
+        ]
+        keys = {
+            key
+            for group in touched
+            for (key,) in _execute(
+                target,
+                "joined_sleeps",
+                source,
+                sensor=name,
+                first=group[0].started_at,
+                last=max(each.ended_at for each in group),
+            )
+        }
+        outdated = keys - {sleep.key for sleep in joined}
+        if outdated:
+            _execute(target, "remove_joined_sleeps", source, keys=sorted(outdated))
+        if joined:
+            writing.put_sleeps(target, source, joined)
+    return Written(added)
+
+
+def _add_stages(target: Target, source: str, name: str, stages: set[Stage]) -> int:
+    ordered = sorted(stages)
+    values = {
+        "sensor": compact([name] * len(ordered)),
+        "started_at": compact(instants(each.started_at for each in ordered)),
+        "ended_at": compact(instants(each.ended_at for each in ordered)),
+        "kind": compact([each.kind for each in ordered]),
+    }
+    added: int = _execute(target, "add_stages", source, **values).rowcount
+    return added
