@@ -7,6 +7,7 @@ from starlette.routing import Route
 
 from resourceserver.api.session import Reader
 from resourceserver.integrations.receivers import osmand, overland, owntracks
+from resourceserver.integrations.receivers.health import route as health
 from resourceserver.integrations.receivers.receiving import Receiving
 
 Routes = Callable[[Receiving, Reader], list[Route]]
@@ -15,6 +16,7 @@ BY_KIND: Final[Mapping[str, Routes]] = {
     "owntracks": owntracks.routes,
     "overland": overland.routes,
     "osmand": osmand.routes,
+    "health": health.routes,
 }
 """The function of each kind that returns its routes; the reader is for what an application may read."""
 
