@@ -2,9 +2,9 @@
 
 Its records have no ids, so a record is known by its metric, its instants and the application that wrote it.
 What it has summed up, over some minutes or over a day, names no application: it is known by its metric and
-its start, since the end of today's moves on. Of two with the same start, the one that ends later counts, and
-of two with the same end the larger one, because the first part of a day that has left the window of 48 hours
-comes again with less.
+its start, since the end of today's moves on. Of two sums with the same start, the one that ends later counts,
+and of two with the same end the larger one, because the first part of a day that has left the window of 48
+hours comes again with less.
 """
 
 from collections.abc import Iterator

@@ -338,18 +338,21 @@ select started_at,
  order by started_at
 
 -- name: joined_sleeps
--- The keys of sleeps that consist of stages of one sensor and overlap a time.
-select sleep.provider_key
-  from health.sleep as sleep
+-- The keys of sleeps that consist of stages of one sensor and overlap one of these times.
+select distinct sleep.provider_key
+  from unnest(%(firsts)s::timestamptz[], %(lasts)s::timestamptz[]) as span (starts_at, ends_at)
+  join health.sleep as sleep
+    on sleep.user_id = %(user_id)s
+   and sleep.ended_at > span.starts_at
+   -- No sleep of stages is longer than two days.
+   and sleep.ended_at < span.ends_at + interval '48 hours'
+   and sleep.started_at < span.ends_at
   join health.source as source
     on source.user_id = %(user_id)s
    and source.source_id = sleep.source_id
- where sleep.user_id = %(user_id)s
-   and sleep.source = %(source)s
+ where sleep.source = %(source)s
    and starts_with(sleep.provider_key, 'stages:')
    and source.name = %(sensor)s
-   and sleep.started_at < %(last)s::timestamptz
-   and sleep.ended_at > %(first)s::timestamptz
 
 -- name: remove_joined_sleeps
 -- Removes sleeps whose stages belong to others now.

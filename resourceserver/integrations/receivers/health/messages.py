@@ -12,6 +12,7 @@ from resourceserver.integrations.receivers.health import (
     life_dashboard,
 )
 from resourceserver.integrations.receivers.health.items import Item, StageOf
+from resourceserver.integrations.receivers.health.quantities import is_sum
 from resourceserver.integrations.receivers.messages import check_time, document
 from resourceserver.integrations.records import HeartRate, Refused, Sample, Sleep
 from resourceserver.integrations.values import Flaw, example
@@ -55,7 +56,10 @@ AUTO_EXPORT: Final = Application(
     "Health Auto Export", auto_export.SOURCE, auto_export.read, lambda _: False
 )
 CONNECT_WEBHOOK: Final = Application(
-    "Health Connect Webhook", connect_webhook.SOURCE, connect_webhook.read, lambda _: True
+    "Health Connect Webhook",
+    connect_webhook.SOURCE,
+    connect_webhook.read,
+    lambda sample: is_sum(sample.metric_type),
 )
 
 

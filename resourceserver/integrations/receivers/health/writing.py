@@ -6,7 +6,7 @@ changes nothing: its parts of buckets would be added once more.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -32,6 +32,9 @@ from shared import connections, queries
 
 SQL: Final = queries.load(Path(__file__).with_name("health.sql"))
 KIND: Final = connections.KINDS["health"]
+MOST_SENSORS: Final = 20
+"""Sensors of the stages of a message; each takes some statements."""
+LONGEST_SLEEP: Final = timedelta(hours=48)
 _SUMS: Final = [name for name, (_, aggregation) in METRICS.items() if aggregation == "sum"]
 
 
@@ -47,6 +50,8 @@ class Prepared:
     sleeps: list[Sleep] = field(default_factory=list)
     buckets: list[Bucket] = field(default_factory=list)
     stages: list[StageOf] = field(default_factory=list)
+    names: set[str] = field(default_factory=set)
+    """Those of the sensors of stages."""
 
     def take(self, item: Any) -> None:
         """Check an item, and keep it or count it as refused."""
@@ -54,7 +59,7 @@ class Prepared:
         if isinstance(item, Refused):
             self.batch.take(item)
             return
-        reason = _refusal(item)
+        reason = _refusal(item) or self._excess(item)
         if reason is not None:
             self.batch.refuse(reason, writing.example(item))
             return
@@ -77,6 +82,14 @@ class Prepared:
         self.batch.first_at = min(self.batch.first_at or at, at)
         self.batch.last_at = max(self.batch.last_at or at, at)
 
+    def _excess(self, item: Any) -> str | None:
+        if isinstance(item, StageOf):
+            self.names.add(item.sensor.name)
+            if len(self.names) > MOST_SENSORS:
+                self.names.discard(item.sensor.name)
+                return "too_many_sources"
+        return None
+
     def parts(self) -> Iterator[tuple["_Put", Sequence[Any]]]:
         """Yield rows with what writes them, as many as a statement takes, in the order of all messages."""
         for put, rows in (
@@ -85,11 +98,10 @@ class Prepared:
             (_put_heart_rates, self.heart_rates),
             (writing.put_sleeps, self.sleeps),
             (_add_buckets, self.buckets),
+            (_join_stages, self.stages),
         ):
             for start in range(0, len(rows), batches.ROWS):
                 yield put, rows[start : start + batches.ROWS]
-        if self.stages:
-            yield _join_stages, self.stages
 
 
 _Put = Callable[[Target, str, Sequence[Any]], Written]
@@ -254,20 +266,17 @@ def _join_stages(target: Target, source: str, rows: Sequence[StageOf]) -> Writte
             sleep._replace(key=f"stages:{instant_ms(sleep.started_at)}:{name}")
             for group in touched
             if (sleep := sleep_stages.sleep(group, of_sensor[-1].sensor, name)) is not None
+            and sleep.ended_at - sleep.started_at <= LONGEST_SLEEP
         ]
-        keys = {
-            key
-            for group in touched
-            for (key,) in _execute(
-                target,
-                "joined_sleeps",
-                source,
-                sensor=name,
-                first=group[0].started_at,
-                last=max(each.ended_at for each in group),
-            )
-        }
-        outdated = keys - {sleep.key for sleep in joined}
+        overlapping = _execute(
+            target,
+            "joined_sleeps",
+            source,
+            sensor=name,
+            firsts=[group[0].started_at for group in touched],
+            lasts=[max(each.ended_at for each in group) for group in touched],
+        )
+        outdated = {key for (key,) in overlapping} - {sleep.key for sleep in joined}
         if outdated:
             _execute(target, "remove_joined_sleeps", source, keys=sorted(outdated))
         if joined:
