@@ -138,7 +138,7 @@ _KINDS: Final = (
         "Events of a calendar with a secret address, or of a CalDAV server.",
         "content",
         "is_pulled",
-        "ical",
+        "icalendar",
         fields=(
             Field(
                 "address",
@@ -282,6 +282,10 @@ PROBLEMS: Final[Mapping[str, Problem]] = {
     "not_a_calendar": Problem(
         "There is no calendar at this address.",
         "Copy the address again; it may be that of a page and not of the calendar.",
+    ),
+    "incomplete": Problem(
+        "The calendar breaks off in the middle.",
+        "Nothing needs to be done: it is tried again.",
     ),
     "unreadable": Problem(
         "The answer of the service could not be understood.",

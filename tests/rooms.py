@@ -70,7 +70,8 @@ ROOMS: Final[dict[str, set[str]]] = {
         *("resourceserver.integrations.formats", "resourceserver.integrations.imports", "shared"),
     },
     "resourceserver.integrations.pulls": {
-        *("resourceserver.integrations", "resourceserver.integrations.imports", "shared"),
+        *("resourceserver.integrations", "resourceserver.integrations.formats"),
+        *("resourceserver.integrations.imports", "shared"),
     },
     "resourceserver.worker": {
         *("resourceserver.derived", "resourceserver.integrations.formats"),

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
+from resourceserver.integrations.pulls import calendar
 from resourceserver.integrations.pulls.pulling import Pull
 
-PULLS: Final[Mapping[str, Pull]] = {}
+PULLS: Final[Mapping[str, Pull]] = {"calendar": calendar.pull}

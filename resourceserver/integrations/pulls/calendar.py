@@ -1,0 +1,169 @@
+"""The pull of a calendar from the address of an iCalendar file.
+
+    changed since the last pull? ──no──► nothing to do
+            │ yes, or a day has passed
+            ▼
+    all events of the window ──► records ──► what the calendar no longer has in the window is removed
+
+The window is from a year back to a year ahead. It moves, and a calendar that does not change still has new
+instances at its end: so once a day everything is read, whatever the server says. That also brings back an
+event that another calendar of the person shared with this one, and has removed.
+
+Some servers write the time of the answer into each event, so that no two answers are the same; a digest
+without these lines says whether anything has changed. The state has digests alone: addresses are secrets.
+"""
+
+import hashlib
+import io
+import re
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from resourceserver.integrations import values
+from resourceserver.integrations.format import HEAD_BYTES, Head, Unreadable
+from resourceserver.integrations.formats import icalendar
+from resourceserver.integrations.formats.icalendar import ICALENDAR, Window
+from resourceserver.integrations.imports.writing import Target
+from resourceserver.integrations.pulls.answering import failure
+from resourceserver.integrations.pulls.pulling import Item, Pulled, PullFailed, Source
+from resourceserver.integrations.records import CalendarEvent, Refused
+from shared import queries
+
+SQL: Final = queries.load(Path(__file__).with_name("calendar.sql"))
+
+REACH: Final = timedelta(days=366)
+"""How far back and ahead events are kept up to date."""
+FULL: Final = timedelta(days=1)
+"""After this time everything is read, even if nothing has changed."""
+EVENTS: Final = 20_000
+"""The most events and instances of a calendar."""
+READING_S: Final = 20.0
+"""The longest time of the processor for all calendars of a pull; one rule can take some seconds more."""
+
+_MARGIN: Final = timedelta(days=2)
+"""How much farther events are read than they are removed: whole days are not the same in all zones."""
+_MOST_TAG: Final = 500
+"""The most characters of a validator that is kept."""
+_VOLATILE: Final = re.compile(rb"^DTSTAMP[:;].*$", re.MULTILINE)
+_CUT: Final = frozenset(("too_many_recurring_events", "too_many_instances"))
+"""Why a reading does not have all events of a calendar."""
+_SCHEMES: Final = re.compile(r"^webcals?://", re.IGNORECASE)
+
+
+def pull(source: Source) -> Pulled:
+    """Return the events of the calendar. Raises PullFailed and FetchFailed."""
+    address = _SCHEMES.sub("https://", source.secrets["address"].strip())
+    known = source.state if _is_recent(source) else {}
+    return _pull_address(source, known, address)
+
+
+def _is_recent(source: Source) -> bool:
+    """Return whether everything was read within the last day."""
+    try:
+        age = source.person.now - datetime.fromisoformat(source.state["read_at"])
+    except (KeyError, TypeError, ValueError):
+        return False
+    return timedelta(0) <= age < FULL
+
+
+def _pull_address(source: Source, known: Any, address: str) -> Pulled:
+    headers = {"Accept": "text/calendar, */*;q=0.5"}
+    for name, condition in (("etag", "If-None-Match"), ("last_modified", "If-Modified-Since")):
+        if name in known:
+            headers[condition] = known[name]
+    answer = source.fetch("GET", address, headers=headers)
+    if answer.status == 304 and known:
+        return Pulled((), dict(known))
+    if answer.status != 200:
+        raise failure(answer, source.person.now)
+    if not ICALENDAR.recognise(Head("", answer.body[:HEAD_BYTES], False)):
+        raise PullFailed("not_a_calendar")
+    state = {
+        "read_at": source.person.now.isoformat(),
+        "digest": _digest([answer.body]),
+    }
+    for name, header in (("etag", "ETag"), ("last_modified", "Last-Modified")):
+        value = answer.headers.get(header, "")
+        if 0 < len(value) <= _MOST_TAG and value.isprintable():
+            state[name] = value
+    if state["digest"] == known.get("digest"):
+        return Pulled((), state | {"read_at": known["read_at"]})
+    reading = _Reading(source)
+    return Pulled(reading.file(answer.body), state, reading.remove)
+
+
+def _digest(parts: Iterable[bytes]) -> str:
+    """Return a digest of what a calendar says, without the times of its answer."""
+    found = hashlib.sha256()
+    for part in parts:
+        found.update(_VOLATILE.sub(b"", part))
+    return found.hexdigest()
+
+
+@dataclass
+class _Reading:
+    """Reads the events of a window, and keeps in mind which there are."""
+
+    source: Source
+    window: Window = field(init=False)
+    keys: dict[str, str] = field(default_factory=dict)
+    """The calendar of each event, by the key of the event."""
+    is_complete: bool = True
+    spent_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Lay the window around the day of the pull."""
+        now = self.source.person.now.astimezone(UTC)
+        self.window = Window(now - REACH - _MARGIN, now + REACH + _MARGIN, has_all_single=False)
+
+    def file(self, body: bytes) -> Iterator[Item]:
+        """Yield the events of a file. Raises PullFailed if it is not complete."""
+        encoding = "utf-16" if body[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+        stream = io.TextIOWrapper(io.BytesIO(body), encoding, errors="replace", newline="")
+        try:
+            yield from self._limited(icalendar.events(stream, self.source.person, self.window), "")
+        except Unreadable as error:
+            raise PullFailed("incomplete") from error
+
+    def _limited(
+        self, events: Iterator[CalendarEvent | Refused], calendar_id: str
+    ) -> Iterator[Item]:
+        """Yield the events of a calendar, no more than may be, and take note of their keys."""
+        begun = time.thread_time()
+        for count, each in enumerate(events, 1):
+            self.spent_s += time.thread_time() - begun
+            if count > EVENTS or self.spent_s > READING_S:
+                self.is_complete = False
+                reason = "too_many_events" if count > EVENTS else "takes_too_long"
+                yield Refused(reason, _named(each))
+                return
+            if isinstance(each, CalendarEvent):
+                # Of an event in two calendars only the first is kept: otherwise they would take it in turns.
+                if self.keys.setdefault(each.key, calendar_id) == calendar_id:
+                    yield each
+            # Long calendars have many series that ended before the window.
+            elif each.reason != "no_instance_within_range":
+                self.is_complete &= each.reason not in _CUT
+                yield each
+            begun = time.thread_time()
+
+    def remove(self, target: Target) -> None:
+        """Remove the events that are no longer there, unless some of those that are could not be read."""
+        if self.is_complete:
+            target.connection.execute(
+                SQL["remove_calendar_events"],
+                {
+                    "starts_at": self.window.starts_at + _MARGIN,
+                    "ends_at": self.window.ends_at - _MARGIN,
+                    "keys": list(self.keys),
+                },
+            )
+
+
+def _named(event: CalendarEvent | Refused) -> str:
+    """Return by what a person knows an event."""
+    return event.example if isinstance(event, Refused) else values.example(event.title or "")
