@@ -287,6 +287,14 @@ PROBLEMS: Final[Mapping[str, Problem]] = {
         "The calendar breaks off in the middle.",
         "Nothing needs to be done: it is tried again.",
     ),
+    "no_calendar": Problem(
+        "The server has no calendar with events for this user name.",
+        "Enter the address of one calendar, or make a calendar there.",
+    ),
+    "other_server": Problem(
+        "The server leads to a host of another name, which does not get the password.",
+        "Connect again with the address of that host.",
+    ),
     "unreadable": Problem(
         "The answer of the service could not be understood.",
         "It is tried again. If this goes on, tell the operator.",

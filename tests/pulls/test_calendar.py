@@ -17,7 +17,7 @@ from shared.fetcher import AddressForbidden, NotHTTPS
 from tests import https
 from tests.https import Host, Request, plain
 from tests.integrations import memory
-from tests.pulls.calendars import NOW, PASSWORD, event, pull, text
+from tests.pulls.calendars import NOW, PASSWORD, PATH, event, pull, text
 
 
 @contextmanager
@@ -121,6 +121,26 @@ def test_the_time_of_an_answer_is_no_change() -> None:
     assert (second.events, second.pulled.finish) == ({}, None)
     assert host.requests[0].headers["if-modified-since"] == "Mon, 16 Jun 2025 12:00:01 GMT"
     assert third.events.keys() == {"ics:2"}
+
+
+def test_an_address_of_webcal_is_read_with_https_and_its_name_and_password() -> None:
+    with serving(text(event("1"))) as host:
+        first = pull(
+            host,
+            host.url(PATH).replace("https://", "webcal://") + "\n",
+            user="alice",
+            password=PASSWORD,
+        )
+        pull(
+            host, state=first.state | {"read_at": NOW.isoformat()}, user="alice", password=PASSWORD
+        )
+
+    assert first.events.keys() == {"ics:1"}
+    # What is at the address is found out once.
+    assert [each.method for each in host.requests] == ["PROPFIND", "GET", "GET"]
+    assert {each.headers["authorization"] for each in host.requests} == {
+        "Basic YWxpY2U6Y29ycmVjdC1ob3JzZQ=="
+    }
 
 
 @pytest.mark.parametrize(

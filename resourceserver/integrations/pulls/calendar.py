@@ -1,4 +1,4 @@
-"""The pull of a calendar from the address of an iCalendar file.
+"""The pull of a calendar: an address of an iCalendar file, or of a CalDAV server (``caldav``).
 
     changed since the last pull? ──no──► nothing to do
             │ yes, or a day has passed
@@ -28,9 +28,11 @@ from resourceserver.integrations.format import HEAD_BYTES, Head, Unreadable
 from resourceserver.integrations.formats import icalendar
 from resourceserver.integrations.formats.icalendar import ICALENDAR, Window
 from resourceserver.integrations.imports.writing import Target
+from resourceserver.integrations.pulls import caldav
 from resourceserver.integrations.pulls.answering import failure
+from resourceserver.integrations.pulls.caldav import Account, Collection, Requests
 from resourceserver.integrations.pulls.pulling import Item, Pulled, PullFailed, Source
-from resourceserver.integrations.records import CalendarEvent, Refused
+from resourceserver.integrations.records import Calendar, CalendarEvent, Refused
 from shared import queries
 
 SQL: Final = queries.load(Path(__file__).with_name("calendar.sql"))
@@ -49,7 +51,7 @@ _MARGIN: Final = timedelta(days=2)
 _MOST_TAG: Final = 500
 """The most characters of a validator that is kept."""
 _VOLATILE: Final = re.compile(rb"^DTSTAMP[:;].*$", re.MULTILINE)
-_CUT: Final = frozenset(("too_many_recurring_events", "too_many_instances"))
+_CUT: Final = frozenset(("too_many_recurring_events", "too_many_instances", "event_not_sent"))
 """Why a reading does not have all events of a calendar."""
 _SCHEMES: Final = re.compile(r"^webcals?://", re.IGNORECASE)
 
@@ -57,8 +59,14 @@ _SCHEMES: Final = re.compile(r"^webcals?://", re.IGNORECASE)
 def pull(source: Source) -> Pulled:
     """Return the events of the calendar. Raises PullFailed and FetchFailed."""
     address = _SCHEMES.sub("https://", source.secrets["address"].strip())
+    user, password = source.settings.get("user", ""), source.secrets.get("password", "")
     known = source.state if _is_recent(source) else {}
-    return _pull_address(source, known, address)
+    if user and password and known.get("way") != "address":
+        requests = Requests(source, address, user, password)
+        account = caldav.find(requests)
+        if account is not None:
+            return _pull_account(source, known, requests, account)
+    return _pull_address(source, known, address, user, password)
 
 
 def _is_recent(source: Source) -> bool:
@@ -70,8 +78,10 @@ def _is_recent(source: Source) -> bool:
     return timedelta(0) <= age < FULL
 
 
-def _pull_address(source: Source, known: Any, address: str) -> Pulled:
+def _pull_address(source: Source, known: Any, address: str, user: str, password: str) -> Pulled:
     headers = {"Accept": "text/calendar, */*;q=0.5"}
+    if user or password:
+        headers |= caldav.authorization(user, password)
     for name, condition in (("etag", "If-None-Match"), ("last_modified", "If-Modified-Since")):
         if name in known:
             headers[condition] = known[name]
@@ -83,6 +93,7 @@ def _pull_address(source: Source, known: Any, address: str) -> Pulled:
     if not ICALENDAR.recognise(Head("", answer.body[:HEAD_BYTES], False)):
         raise PullFailed("not_a_calendar")
     state = {
+        "way": "address",
         "read_at": source.person.now.isoformat(),
         "digest": _digest([answer.body]),
     }
@@ -94,6 +105,21 @@ def _pull_address(source: Source, known: Any, address: str) -> Pulled:
         return Pulled((), state | {"read_at": known["read_at"]})
     reading = _Reading(source)
     return Pulled(reading.file(answer.body), state, reading.remove)
+
+
+def _pull_account(source: Source, known: Any, requests: Requests, account: Account) -> Pulled:
+    reading = _Reading(source)
+    window = reading.window
+    collections = account.calendars[: caldav.MOST_CALENDARS]
+    marks = {}
+    for each in collections:
+        tag = each.tag or caldav.marks(requests, each, window.starts_at, window.ends_at)
+        # Without any mark each pull reads everything.
+        marks[each.id] = caldav.digest(f"{each.name}\n{each.zone}\n{tag}") if tag else None
+    state = {"way": "caldav", "read_at": source.person.now.isoformat(), "marks": marks}
+    if marks == known.get("marks") and None not in marks.values():
+        return Pulled((), dict(known))
+    return Pulled(reading.account(requests, account, collections), state, reading.remove)
 
 
 def _digest(parts: Iterable[bytes]) -> str:
@@ -128,6 +154,43 @@ class _Reading:
             yield from self._limited(icalendar.events(stream, self.source.person, self.window), "")
         except Unreadable as error:
             raise PullFailed("incomplete") from error
+
+    def account(
+        self, requests: Requests, account: Account, collections: Iterable[Collection]
+    ) -> Iterator[Item]:
+        """Yield the events of all calendars of an account. Raises PullFailed and FetchFailed."""
+        names = set[str]()
+        for each in account.calendars[caldav.MOST_CALENDARS :]:
+            self.is_complete = False
+            yield Refused("too_many_calendars", values.example(each.name))
+        for each in collections:
+            # As in a file, a calendar is known by its name; of two with one name, the second by its
+            # address too.
+            key = each.name if each.name not in names else f"{each.name}:{each.id}"
+            names.add(each.name)
+            zone = each.zone or self.source.person.zone.key
+            calendar = Calendar(values.key(key), each.name, zone)
+            texts = caldav.events(requests, each, self.window.starts_at, self.window.ends_at)
+            events = self._of_texts(texts, calendar, account.addresses)
+            yield from self._limited(events, each.id)
+
+    def _of_texts(
+        self, texts: Iterable[str | None], calendar: Calendar, addresses: frozenset[str]
+    ) -> Iterator[CalendarEvent | Refused]:
+        for text in texts:
+            if text is None:
+                yield Refused("event_not_sent", values.example(calendar.name))
+                continue
+            try:
+                yield from icalendar.events(
+                    io.StringIO(text, newline=""),
+                    self.source.person,
+                    self.window,
+                    calendar=calendar,
+                    addresses=addresses,
+                )
+            except Unreadable:
+                self.is_complete = False
 
     def _limited(
         self, events: Iterator[CalendarEvent | Refused], calendar_id: str
