@@ -6,13 +6,14 @@ from typing import Final
 from starlette.routing import Route
 
 from resourceserver.api.session import Reader
-from resourceserver.integrations.receivers import osmand, overland, owntracks
+from resourceserver.integrations.receivers import listenbrainz, osmand, overland, owntracks
 from resourceserver.integrations.receivers.health import route as health
 from resourceserver.integrations.receivers.receiving import Receiving
 
 Routes = Callable[[Receiving, Reader], list[Route]]
 
 BY_KIND: Final[Mapping[str, Routes]] = {
+    "listenbrainz": listenbrainz.routes,
     "owntracks": owntracks.routes,
     "overland": overland.routes,
     "osmand": osmand.routes,

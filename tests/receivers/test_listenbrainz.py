@@ -1,0 +1,205 @@
+"""The receiver of ListenBrainz's protocol on a running server, and its own client library."""
+
+import base64
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import httpx2
+import liblistenbrainz
+import psycopg
+import pytest
+from liblistenbrainz.errors import InvalidAuthTokenException, ListenBrainzAPIException
+
+from tests.conftest import Person
+from tests.receivers.connecting import Served, connect, serving
+
+Rows = psycopg.Connection[Any]
+KIND = "listenbrainz"
+AT = 1_760_000_000
+
+
+@pytest.fixture(scope="module")
+def served(deployment: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A server with this receiver alone."""
+    with serving(deployment, tmp_path_factory.mktemp("server"), KIND) as running:
+        yield running
+
+
+@pytest.fixture
+def client(served: Served) -> httpx2.Client:
+    return served.client
+
+
+def listen(listened_at: Any = AT, track: str = "Andromeda") -> dict[str, Any]:
+    metadata = {"track_name": track, "artist_name": "Gorillaz", "release_name": "Humanz"}
+    return {"listened_at": listened_at, "track_metadata": metadata}
+
+
+def submit(client: httpx2.Client, token: str, kind: str, *payload: Any) -> httpx2.Response:
+    return client.post(
+        "/1/submit-listens",
+        content=json.dumps({"listen_type": kind, "payload": payload}),
+        headers={"Authorization": f"Token {token}"},
+    )
+
+
+def stored(owner: Rows) -> list[tuple[str, int]]:
+    return owner.execute(
+        "select track, extract(epoch from listened_at)::bigint from music.listen order by 2, 1"
+    ).fetchall()
+
+
+def test_the_client_library_submits_what_was_heard(
+    served: Served, owner: Rows, alice: Person
+) -> None:
+    connected = connect(owner, alice, KIND)
+    library = liblistenbrainz.ListenBrainz(str(served.client.base_url))
+    library.set_auth_token(connected.key)
+    first = liblistenbrainz.Listen(
+        "Andromeda", "Gorillaz", AT, additional_info={"duration_ms": 197_000}
+    )
+    second = liblistenbrainz.Listen("Ascension", "Gorillaz", AT + 200, release_name="Humanz")
+
+    library.submit_playing_now(liblistenbrainz.Listen("Andromeda", "Gorillaz"))
+    library.submit_single_listen(first)
+    answer = library.submit_multiple_listens([first, second])
+
+    assert answer == {"status": "ok"}
+    assert stored(owner) == [("Andromeda", AT), ("Ascension", AT + 200)]
+    assert connected.state == (2, None)
+
+
+def test_the_client_library_understands_refusals(
+    served: Served, owner: Rows, alice: Person
+) -> None:
+    library = liblistenbrainz.ListenBrainz(str(served.client.base_url))
+    with pytest.raises(InvalidAuthTokenException):
+        library.set_auth_token("wrong")
+    library.set_auth_token(connect(owner, alice, KIND).key + "x", check_validity=False)
+
+    with pytest.raises(ListenBrainzAPIException) as refused:
+        library.submit_single_listen(liblistenbrainz.Listen("Andromeda", "Gorillaz", AT))
+
+    assert (refused.value.status_code, refused.value.message) == (
+        401,
+        "Invalid authorization token.",
+    )
+
+
+def test_a_token_has_several_forms(client: httpx2.Client, owner: Rows, alice: Person) -> None:
+    key = connect(owner, alice, KIND).key
+    basic = base64.b64encode(f"alice:{key}".encode()).decode()
+
+    for prefix in ("", "/api/compat/listenbrainz"):
+        address = f"{prefix}/1/validate-token"
+        answers = [
+            client.get(address, params={"token": key}),
+            *(
+                client.get(address, headers={"Authorization": given})
+                for given in (f"Token {key}", f"token  {key}", f"Bearer {key}", f"Basic {basic}")
+            ),
+        ]
+        for answer in answers:
+            assert answer.json() == {
+                "code": 200,
+                "message": "Token valid.",
+                "valid": True,
+                "user_name": "me",
+            }
+
+
+def test_a_wrong_token_is_answered_in_listenbrainz_s_words(
+    client: httpx2.Client, owner: Rows, alice: Person
+) -> None:
+    other = connect(owner, alice, "owntracks").key
+    validate, submission = "/1/validate-token", "/1/submit-listens"
+
+    none = client.get(validate)
+    wrong = client.get(validate, headers={"Authorization": f"Token {other}"})
+    not_submitted = client.post(submission, content=b"{}")
+    refused = submit(client, other, "single", listen())
+
+    assert (none.status_code, none.json()["code"]) == (400, 400)
+    assert (wrong.status_code, wrong.json()) == (
+        200,
+        {"code": 200, "message": "Token invalid.", "valid": False},
+    )
+    assert (not_submitted.status_code, not_submitted.json()["code"]) == (401, 401)
+    assert (refused.status_code, refused.json()) == (
+        401,
+        {"code": 401, "error": "Invalid authorization token."},
+    )
+    assert stored(owner) == []
+
+
+def test_a_bad_listen_does_not_keep_out_the_others(
+    client: httpx2.Client, owner: Rows, alice: Person
+) -> None:
+    connected = connect(owner, alice, KIND)
+    nameless = listen()
+    del nameless["track_metadata"]["track_name"]
+
+    answer = submit(
+        client,
+        connected.key,
+        "import",
+        nameless,
+        listen(time.time() + 366 * 86_400),
+        listen(AT, "x" * 2000),
+        listen(AT + 60),
+        listen(AT),
+        listen(AT + 60),
+    )
+
+    assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
+    assert stored(owner) == [("Andromeda", AT), ("Andromeda", AT + 60)]
+    assert connected.refusals == {
+        "missing_track": 1,
+        "timestamp_in_future": 1,
+        "text_too_long": 1,
+    }
+
+
+def test_a_thousand_of_the_largest_listens_are_taken_at_once(
+    client: httpx2.Client, owner: Rows, alice: Person
+) -> None:
+    key = connect(owner, alice, KIND).key
+    listens = [listen(AT + n) for n in range(1000)]
+    for each in listens:
+        each["track_metadata"]["additional_info"] = {"comment": "x" * 10_000}
+
+    assert submit(client, key, "import", *listens).json() == {"status": "ok"}
+    assert len(stored(owner)) == 1000
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"no json", 400),
+        (b"[" * 100_000, 400),
+        (b'{"listen_type": "single", "payload": [{}, {}]}', 400),
+        (b"1" * (11 * 1024 * 1024), 413),
+    ],
+    ids=("text", "depth", "two", "large"),
+)
+def test_what_is_no_submission_is_refused_for_good(
+    body: bytes, status: int, client: httpx2.Client, owner: Rows, alice: Person
+) -> None:
+    headers = {"Authorization": f"Token {connect(owner, alice, KIND).key}"}
+
+    answer = client.post("/1/submit-listens", content=body, headers=headers)
+
+    assert (answer.status_code, answer.json()["code"]) == (status, status)
+    assert answer.json()["error"]
+
+
+def test_a_paused_connection_succeeds_and_keeps_nothing(
+    client: httpx2.Client, owner: Rows, alice: Person
+) -> None:
+    connected = connect(owner, alice, KIND)
+    connected.pause()
+
+    assert submit(client, connected.key, "single", listen()).json() == {"status": "ok"}
+    assert stored(owner) == []
