@@ -131,9 +131,16 @@ def test_the_header_of_owntracks_names_the_device(
 ) -> None:
     key = connect(owner, alice, OWNTRACKS).key
 
-    post(client, OWNTRACKS, key, place(OWNTRACKS), **{"X-Limit-U": "alice", "X-Limit-D": "pixel"})
+    headers = {b"X-Limit-U": b"alice", b"X-Limit-D": "Zo\u00eb\u2019s phone".encode()}
+    client.post(
+        "/receive/owntracks",
+        content=place(OWNTRACKS),
+        headers={b"Authorization": f"Bearer {key}".encode()} | headers,
+    )
 
-    assert owner.execute("select name from location.device").fetchall() == [("pixel",)]
+    assert owner.execute("select name from location.device").fetchall() == [
+        ("Zo\u00eb\u2019s phone",)
+    ]
 
 
 @pytest.mark.parametrize("kind", KINDS)

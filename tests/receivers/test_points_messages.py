@@ -163,6 +163,13 @@ def test_what_is_no_point_of_overland_is_counted_and_the_rest_taken() -> None:
     ]
 
 
+def test_of_far_too_many_points_the_first_are_taken() -> None:
+    items = overland_items(*[{}] * 10_001)
+
+    assert len(items) == 10_001
+    assert items[-1] == Refused("too_many_points", "10001 in one message")
+
+
 @pytest.mark.parametrize(
     ("body", "reason"),
     [

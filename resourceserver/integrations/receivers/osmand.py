@@ -104,7 +104,7 @@ def _of_document(body: bytes | bytearray, person: Person) -> list[Point | Refuse
     location = message.get("location")
     locations = location if isinstance(location, list) else [location]
     take = partial(_of_location, device=message.get("device_id"), person=person)
-    return [points.point(take, each, person) for each in locations]
+    return points.points(take, locations, person)
 
 
 def _of_location(value: Any, device: Any, person: Person) -> Point:

@@ -47,4 +47,4 @@ def read(body: bytes | bytearray, person: Person) -> list[Point | Refused]:
     except Flaw as flaw:
         return [values.refused(flaw, str(body[: values.EXAMPLE_LENGTH], "utf-8", "replace"))]
     take = partial(geojson.overland_point, person=person)
-    return [points.point(take, each, person) for each in locations]
+    return points.points(take, locations, person)

@@ -45,7 +45,7 @@ def routes(receiving: Receiving, _reader: Reader) -> list[Route]:
     """Return the route of the receiver."""
 
     async def receive_owntracks(request: Request) -> Response:
-        device = request.headers.get("x-limit-d") or request.query_params.get("d")
+        device = _header(request, "x-limit-d") or request.query_params.get("d")
         try:
             await delivery.deliver(
                 receiving,
@@ -60,6 +60,11 @@ def routes(receiving: Receiving, _reader: Reader) -> list[Route]:
         return Response(b"[]", headers=PRIVATE, media_type="application/json")
 
     return [Route(PATH, receive_owntracks, methods=["POST"], name="receive_owntracks")]
+
+
+def _header(request: Request, name: str) -> str:
+    """Return a header in UTF-8, as telephones write their names."""
+    return request.headers.get(name, "").encode("latin-1").decode("utf-8", "replace")
 
 
 def read(

@@ -22,6 +22,18 @@ _RANGES: Final = {
 _UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
 
 
+MOST: Final = 10_000
+"""The most points of a message that are read; applications send up to 1,000."""
+
+
+def points(read: Callable[[Any], Point], given: list[Any], person: Person) -> list[Point | Refused]:
+    """Return what ``point`` does for each message of a list."""
+    items = [point(read, each, person) for each in given[:MOST]]
+    if len(given) > MOST:
+        items.append(Refused("too_many_points", f"{len(given)} in one message"))
+    return items
+
+
 def point(read: Callable[[Any], Point], message: Any, person: Person) -> Point | Refused:
     """Return the point that ``read`` makes of a message, without details that cannot be true."""
     try:
