@@ -147,7 +147,7 @@ def create(
 
 def _is_open(path: str) -> bool:
     """Whether pages of any origin may call a path: all of REST and ingest but uploads, and their
-    descriptions."""
+    descriptions; and the paths of ListenBrainz, since players can be pages."""
     if uploads.covers(path):
         return False
-    return path.startswith(("/api/", "/.well-known/")) or path == openapi.PATH
+    return path.startswith(("/api/", "/.well-known/", "/1/")) or path == openapi.PATH

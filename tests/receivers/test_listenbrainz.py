@@ -134,6 +134,19 @@ def test_a_wrong_token_is_answered_in_listenbrainz_s_words(
     assert stored(owner) == []
 
 
+def test_a_player_can_be_a_page_of_any_origin(client: httpx2.Client) -> None:
+    origin = {"Origin": "https://player.example"}
+    method = {"Access-Control-Request-Method": "POST"}
+
+    for prefix in ("", "/api/compat/listenbrainz"):
+        preflight = client.options(f"{prefix}/1/submit-listens", headers=origin | method)
+        answer = client.get(f"{prefix}/1/validate-token", headers=origin)
+
+        assert preflight.status_code == 204
+        assert "Authorization" in preflight.headers["access-control-allow-headers"]
+        assert answer.headers["access-control-allow-origin"] == "*"
+
+
 def test_a_bad_listen_does_not_keep_out_the_others(
     client: httpx2.Client, owner: Rows, alice: Person
 ) -> None:
