@@ -70,6 +70,8 @@ step as (
                              and recorded_at >= (select starts_at from requested)
                              and recorded_at < (select ends_at from requested)
                              and accuracy_m <= 100
+                          -- Without it, each degree would be rounded at each of its uses.
+                          offset 0
                       ) as located
                window walk as (partition by position order by recorded_at, point_id)
            ) as followed

@@ -56,13 +56,17 @@ immutable
 parallel safe
 return trim_scale(round(p_measure::numeric, 2));
 
--- A latitude or a longitude to the centimetre.
+-- A latitude or a longitude to the centimetre. Most have no more digits than that, and a decimal number would be slow:
+-- a double that equals a quotient of this form is the nearest to seven decimals. Adding zero makes -0 positive.
 create or replace function svc.degrees(p_degrees double precision)
 returns double precision
 language sql
 immutable
 parallel safe
-return round(p_degrees::numeric, 7)::double precision;
+return case
+           when round(p_degrees * 1e7) / 1e7 = p_degrees then p_degrees + 0
+           else round(p_degrees::numeric, 7)::double precision
+       end;
 
 -- The distance between two places in degrees (svc.degrees): a great circle on a sphere of the earth's mean radius.
 -- The square of a smaller angle would underflow a double.
