@@ -17,7 +17,6 @@
 -- needs: metric (metric_type)
 -- needs: slot (ends_at, position, starts_at)
 -- gives: amount (metric_type, position, value)
--- gives: point (at, change, metric_type, position, rank, weight)
 -- gives: ranked_source (name, priority, provider, rank, source_id)
 -- gives: edge (ends, starts)
 -- gives: sample (ended_at, first_position, is_void, last_position, metric_type, per_second, rank, source_id,
@@ -121,93 +120,90 @@ portion as (
 ),
 -- The portions in slots where more than one source measured the metric, so that something may be counted twice.
 contested as (
-    select portion.*
+    select portion.*,
+           portion.rank > shared.best as may_lose,
+           portion.rank < shared.worst as may_own
       from portion
       join (
                select metric_type,
-                      position
+                      position,
+                      min(rank) as best,
+                      max(rank) as worst
                  from portion
                 group by metric_type,
                          position
                having min(rank) < max(rank)
            ) as shared using (metric_type, position)
 ),
--- Times that one rank covers without a break.
 covered as (
     select metric_type,
            rank,
-           min(starts_at) as starts_at,
-           max(ends_at) as ends_at
-      from (
-               select *,
-                      count(*) filter (where starts_at > reach) over (
-                          partition by metric_type, rank
-                          order by starts_at
-                      ) as n
-                 from (
-                          select metric_type,
-                                 rank,
-                                 starts_at,
-                                 ends_at,
-                                 max(ends_at) over (
-                                     partition by metric_type, rank
-                                     order by starts_at
-                                     rows between unbounded preceding and 1 preceding
-                                 ) as reach
-                            from contested
-                      ) as reached
-           ) as numbered
-     group by metric_type,
-              rank,
-              n
-),
--- For each rank but the best, in order of time: the edges of the times that better ranks own, and of its own samples.
--- The weights subtract from a sample what better ranks own of it, by the difference between its two ends.
-point as (
-    select level.metric_type,
-           level.rank,
-           edge.at,
-           edge.change,
-           null::integer as position,
-           0.0::double precision as weight
-      from (select distinct metric_type, rank from covered) as level
-      join covered as better
-        on better.metric_type = level.metric_type
-       and better.rank < level.rank
-     cross join lateral (values (better.starts_at, 1), (better.ends_at, -1)) as edge (at, change)
-     union all
-    select contested.metric_type,
-           contested.rank,
-           edge.at,
-           0,
-           contested.position,
-           edge.weight
+           range_agg(tstzrange(starts_at, ends_at)) as times
       from contested
-      join (select metric_type, min(rank) as rank from covered group by metric_type) as best
-        on best.metric_type = contested.metric_type
-       and best.rank < contested.rank
-     cross join lateral (
-               values (contested.starts_at, contested.per_second), (contested.ends_at, -contested.per_second)
-           ) as edge (at, weight)
+     where may_own
+     group by metric_type,
+              rank
 ),
-lost as (
+-- For each rank that others come before: the times that these own, in order, and the seconds of all such times before
+-- each.
+owned as (
     select metric_type,
-           position,
-           weight * sum(case when depth_before > 0 then date_part('epoch', at - at_before) else 0 end) over (
-               partition by metric_type, rank
-               order by at
-           ) as value
+           rank,
+           array_agg(starts_at order by starts_at) as starts,
+           array_agg(ends_at order by starts_at) as ends,
+           array_agg(before_s order by starts_at) as before_s
       from (
-               select metric_type,
-                      rank,
-                      at,
-                      position,
-                      weight,
-                      lag(at) over walk as at_before,
-                      sum(change) over (walk rows between unbounded preceding and 1 preceding) as depth_before
-                 from point
-               window walk as (partition by metric_type, rank order by at)
-           ) as walked
+               select level.metric_type,
+                      level.rank,
+                      lower(time) as starts_at,
+                      upper(time) as ends_at,
+                      coalesce(
+                          sum(date_part('epoch', upper(time) - lower(time))) over (
+                              partition by level.metric_type, level.rank
+                              order by lower(time)
+                              rows between unbounded preceding and 1 preceding
+                          ),
+                          0
+                      ) as before_s
+                 from (select distinct metric_type, rank from contested where may_lose) as level
+                cross join lateral unnest(
+                          (
+                              select range_agg(covered.times)
+                                from covered
+                               where covered.metric_type = level.metric_type
+                                 and covered.rank < level.rank
+                          )
+                      ) as time
+           ) as stretch
+     group by metric_type,
+              rank
+),
+-- The part of a contested portion that better ranks own: the owned seconds up to its end less those up to its start.
+lost as (
+    select contested.metric_type,
+           contested.position,
+           contested.per_second * (
+               case
+                   when owned.starts[place.last] is null then 0
+                   else owned.before_s[place.last]
+                       + date_part('epoch', least(contested.ends_at, owned.ends[place.last]) - owned.starts[place.last])
+               end
+               - case
+                     when owned.starts[place.first] is null then 0
+                     else owned.before_s[place.first]
+                         + date_part(
+                               'epoch',
+                               least(contested.starts_at, owned.ends[place.first]) - owned.starts[place.first]
+                           )
+                 end
+           ) as value
+      from contested
+      join owned using (metric_type, rank)
+     cross join lateral (
+               select width_bucket(contested.starts_at, owned.starts) as first,
+                      width_bucket(contested.ends_at, owned.starts) as last
+           ) as place
+     where contested.may_lose
 ),
 amount as (
     select metric_type,
@@ -221,9 +217,8 @@ amount as (
                 union all
                select metric_type,
                       position,
-                      value
+                      -value
                  from lost
-                where position is not null
            ) as part
      group by metric_type,
               position

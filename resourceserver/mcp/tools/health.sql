@@ -37,7 +37,6 @@ series as (
 -- the range have slots of their own, so that the values of a range equal those of the endpoints: the part of a
 -- day's total that counts depends on where the range cuts the day.
 -- needs: slot (date, ends_at, position, starts_at)
--- gives: point (at, change, metric_type, position, rank, weight)
 -- gives: measured (metric, position, value)
 wanted as (
     select distinct metric
