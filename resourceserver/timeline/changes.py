@@ -7,7 +7,7 @@ and Fearnhead, 2017), which stays fast where nothing changes, and where PELT com
 """
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from itertools import accumulate, pairwise
 from typing import Final
 
@@ -81,27 +81,21 @@ def divide(values: Sequence[float], least: int, penalty: float) -> list[int]:
     best = [-penalty, *[math.inf] * count]
     begins = [0] * (count + 1)
 
-    def cost(start: int, end: int) -> float:
-        total = sums[end] - sums[start]
-        return best[start] + squares[end] - squares[start] - total * total / (end - start)
-
-    def levels(old: int, new: int) -> tuple[float, float]:
-        mean = (sums[new] - sums[old]) / (new - old)
-        reach = math.sqrt(max(best[new] - cost(old, new) + rounding, 0.0) / (new - old))
-        return mean - reach, mean + reach
-
     # Each level that the last segment may have, and where a segment of this level begins at best.
     # The range is wider than the values: one without any width, of values that are all equal, would be lost.
     pieces = [(min(values) - 1.0, max(values) + 1.0, 0)]
+    # What an older beginning costs up to a new one, less what depends on the new one alone.
+    saved = [0.0] * (count + 1)
+    saved[0] = penalty
     for end in range(least, count + 1):
         new = end - least
         if new >= least:
-            pieces = _with(pieces, new, levels)
-        # As `cost`, which a call for each candidate would make slower.
+            saved[new] = squares[new] - best[new]
+            pieces = _with(pieces, new, sums, saved, rounding)
         lowest, total = math.inf, sums[end]
         for start in {piece[2] for piece in pieces}:
             own = total - sums[start]
-            whole = best[start] - squares[start] - own * own / (end - start)
+            whole = -saved[start] - own * own / (end - start)
             if whole < lowest:
                 lowest, begins[end] = whole, start
         best[end] = lowest + squares[end] + penalty
@@ -117,31 +111,48 @@ _Piece = tuple[float, float, int]
 
 
 def _with(
-    pieces: Sequence[_Piece], new: int, levels: Callable[[int, int], tuple[float, float]]
+    pieces: Sequence[_Piece],
+    new: int,
+    sums: Sequence[float],
+    saved: Sequence[float],
+    rounding: float,
 ) -> list[_Piece]:
     """Return the pieces with those levels for which a segment better begins at ``new``.
 
     Whatever follows costs the same for an older beginning and the new one. So the older one remains the
-    better one only for ``levels`` so near to the mean of the values between both that these cost less than
+    better one only for levels so near to the mean of the values between both that these cost less than
     the new beginning does.
+
+    Trends of a year call this thousands of times, so it calls no function for each piece.
     """
     kept: list[_Piece] = []
-
-    def keep(low: float, high: float, start: int) -> None:
-        if kept and kept[-1][2] == start and kept[-1][1] == low:
-            kept[-1] = (kept[-1][0], high, start)
-        else:
-            kept.append((low, high, start))
-
+    # Adjoining levels with the new beginning are one piece.
+    opened: float | None = None
+    closed = 0.0
+    total, most = sums[new], rounding - saved[new]
     for low, high, old in pieces:
-        left, right = levels(old, new)
-        left, right = max(low, left), min(high, right)
-        if left >= right:
-            keep(low, high, new)
+        length = new - old
+        own = total - sums[old]
+        mean = own / length
+        room = (most + saved[old] + own * own / length) / length
+        left, right = low, high
+        if room > 0:
+            reach = math.sqrt(room)
+            left = max(low, mean - reach)
+            right = min(high, mean + reach)
+        if room <= 0 or left >= right:
+            opened = low if opened is None else opened
+            closed = high
             continue
         if low < left:
-            keep(low, left, new)
-        keep(left, right, old)
+            opened = low if opened is None else opened
+            closed = left
+        if opened is not None:
+            kept.append((opened, closed, new))
+            opened = None
+        kept.append((left, right, old))
         if right < high:
-            keep(right, high, new)
+            opened, closed = right, high
+    if opened is not None:
+        kept.append((opened, closed, new))
     return kept
