@@ -210,6 +210,21 @@ class LongestStreak(Body):
     duration_ms: Milliseconds
 
 
+class LongStreak(LongestStreak):
+    """One of the longest streaks of focus, whole even if only a part lies in the range."""
+
+    productive_ms: Milliseconds
+    """Only productive time; pauses and other use within the streak are left out."""
+    top_app: str
+    """The application with most of its time."""
+    top_category: str
+    """The category with most of its time."""
+    app_count: Count
+    """Different applications in the streak."""
+    broken_by: StreakEnd
+    """What ended the streak."""
+
+
 class FocusBreak(Body):
     """A reason for the end of streaks of focus."""
 
@@ -234,6 +249,8 @@ class FocusBreaksBody(Body):
     totals: StreakTotals
     longest: LongestStreak | None
     """Null where there is none."""
+    longest_streaks: list[LongStreak]
+    """The five longest, the longest first."""
     broken_count: Count
     """Streaks that were broken: not those that lasted until the end of the data."""
     data: list[FocusBreak]

@@ -224,36 +224,27 @@ longest as (
               started_ms
      limit 1
 ),
--- fragment: page_of_streaks
--- `list_row`: the streaks of a page as lines of the answer, each with the reason for its end. Another statement counts
--- the switches in each of them (attention.py). Needs the fragment `overlapping_streaks`.
+-- fragment: lines_of_streaks
+-- `streak_line`: what an answer has about each of `listed_streak`, which are some of `overlapping`. Needs the fragment
+-- `overlapping_streaks`.
 -- needs: label_map (apps, categories, scores)
+-- needs: listed_streak (breaker_position, broken_ms, ended_ms, first_position, gap_ms, last_position, reason, started_ms)
 -- needs: names (apps, categories)
--- needs: overlapping (breaker_position, broken_ms, ended_ms, first_position, gap_ms, last_position, reason, started_ms)
 -- needs: segments (ends, places, starts)
--- gives: list_row (at, id, line)
-page_streak as (
-    -- No two streaks have the same start, so the cursor needs no id.
-    select overlapping.*,
-           timestamptz 'epoch' + started_ms * interval '1 millisecond' as at,
-           uuid '00000000-0000-0000-0000-000000000000' as id
-      from overlapping
-     where started_ms < (extract(epoch from %(cursor_at)s::timestamptz) * 1000)::bigint
-     order by started_ms desc
-     limit %(limit)s::bigint + 1
-),
+-- gives: streak_line (app_count, broken_by, duration_ms, ended_at, productive_ms, started_at, started_ms, top_app,
+--     top_category)
 part as materialized (
-    select page_streak.started_ms,
+    select listed_streak.started_ms,
            (select apps from label_map)[segment.place] as app,
            (select categories from label_map)[segment.place] as category,
            (select scores from label_map)[segment.place] as score,
            segment.own_ms
-      from page_streak
+      from listed_streak
      cross join lateral (
                select (select places from segments)[position] as place,
                       (select ends from segments)[position] - (select starts from segments)[position]
                           as own_ms
-                 from generate_series(page_streak.first_position, page_streak.last_position) as inside (position)
+                 from generate_series(listed_streak.first_position, listed_streak.last_position) as inside (position)
            ) as segment
 ),
 used as (
@@ -275,39 +266,64 @@ top as (
       from used
      group by started_ms
 ),
-list_row as (
-    select page_streak.at,
-           page_streak.id,
-           row_to_json(line) as line
-      from page_streak
+streak_line as (
+    select listed_streak.started_ms,
+           svc.instant(timestamptz 'epoch' + listed_streak.started_ms * interval '1 millisecond') as started_at,
+           svc.instant(timestamptz 'epoch' + listed_streak.ended_ms * interval '1 millisecond') as ended_at,
+           listed_streak.ended_ms - listed_streak.started_ms as duration_ms,
+           top.productive_ms,
+           (select apps from names)[top.app] as top_app,
+           (select categories from names)[top.category] as top_category,
+           top.app_count,
+           json_build_object(
+               'reason', listed_streak.reason,
+               'at', svc.instant(timestamptz 'epoch' + listed_streak.broken_ms * interval '1 millisecond'),
+               'app', (select apps from names)[(select apps from label_map)[breaker.place]],
+               'category', (select categories from names)[(select categories from label_map)[breaker.place]],
+               'gap_ms', listed_streak.gap_ms
+           ) as broken_by
+      from listed_streak
       join top using (started_ms)
      cross join lateral (
                select case
-                          when page_streak.reason in ('distraction', 'neutral')
-                              then (select places from segments)[page_streak.breaker_position]
+                          when listed_streak.reason in ('distraction', 'neutral')
+                              then (select places from segments)[listed_streak.breaker_position]
                       end as place
            ) as breaker
+),
+
+-- fragment: page_of_streaks
+-- `list_row`: the streaks of a page as lines of the answer, each with the reason for its end. Another statement counts
+-- the switches in each of them (attention.py). Needs the fragment `overlapping_streaks`.
+-- needs: label_map (apps, categories, scores)
+-- needs: names (apps, categories)
+-- needs: overlapping (breaker_position, broken_ms, ended_ms, first_position, gap_ms, last_position, reason, started_ms)
+-- needs: segments (ends, places, starts)
+-- gives: list_row (at, id, line)
+listed_streak as (
+    select *
+      from overlapping
+     where started_ms < (extract(epoch from %(cursor_at)s::timestamptz) * 1000)::bigint
+     order by started_ms desc
+     limit %(limit)s::bigint + 1
+),
+--include lines_of_streaks
+list_row as (
+    -- No two streaks have the same start, so the cursor needs no id.
+    select timestamptz 'epoch' + streak_line.started_ms * interval '1 millisecond' as at,
+           uuid '00000000-0000-0000-0000-000000000000' as id,
+           row_to_json(line) as line
+      from streak_line
      cross join lateral (
-               select svc.instant(page_streak.at) as started_at,
-                      svc.instant(timestamptz 'epoch' + page_streak.ended_ms * interval '1 millisecond')
-                          as ended_at,
-                      page_streak.ended_ms - page_streak.started_ms as duration_ms,
-                      top.productive_ms,
-                      (select apps from names)[top.app] as top_app,
-                      (select categories from names)[top.category] as top_category,
-                      top.app_count,
+               select streak_line.started_at,
+                      streak_line.ended_at,
+                      streak_line.duration_ms,
+                      streak_line.productive_ms,
+                      streak_line.top_app,
+                      streak_line.top_category,
+                      streak_line.app_count,
                       null::bigint as switch_count,
-                      json_build_object(
-                          'reason', page_streak.reason,
-                          'at', svc.instant(
-                              timestamptz 'epoch' + page_streak.broken_ms * interval '1 millisecond'
-                          ),
-                          'app', (select apps from names)[(select apps from label_map)[breaker.place]],
-                          'category', (select categories from names)[
-                              (select categories from label_map)[breaker.place]
-                          ],
-                          'gap_ms', page_streak.gap_ms
-                      ) as broken_by
+                      streak_line.broken_by
            ) as line
 ),
 
@@ -336,7 +352,7 @@ select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_
 --include end_of_answer
 
 -- name: focus_breaks
--- What broke the streaks of focus that overlap a range, the most frequent reason first, and the longest streak.
+-- What broke the streaks of focus that overlap a range, the most frequent reason first, and the longest streaks.
 --include answer
 with recursive requested as (
     select %(from)s::timestamptz as starts_at,
@@ -344,6 +360,14 @@ with recursive requested as (
 ),
 --include overlapping_streaks
 --include streak_breakers
+listed_streak as (
+    select *
+      from overlapping
+     order by ended_ms - started_ms desc,
+              started_ms
+     limit 5
+),
+--include lines_of_streaks
 listed as (
     select row_to_json(breaker) as line,
            row_number() over (
@@ -358,6 +382,26 @@ listed as (
 select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_at)) as range,
        (select row_to_json(total) from total) as totals,
        (select row_to_json(longest) from longest) as longest,
+       (
+           select coalesce(
+                      json_agg(
+                          json_build_object(
+                              'started_at', started_at,
+                              'ended_at', ended_at,
+                              'duration_ms', duration_ms,
+                              'productive_ms', productive_ms,
+                              'top_app', top_app,
+                              'top_category', top_category,
+                              'app_count', app_count,
+                              'broken_by', broken_by
+                          )
+                          order by duration_ms desc,
+                                   started_ms
+                      ),
+                      '[]'
+                  )
+             from streak_line
+       ) as longest_streaks,
        (select count(*) from broken) as broken_count,
        (select coalesce(json_agg(line order by place), '[]') from listed where place <= 100) as data
   from requested
@@ -382,44 +426,59 @@ requested_ms as (
 --include rule_inputs_in_days
 --include decided_category
 --include decided_labels
---include segments
+--include placed_segments
+-- The last row has no segment: it ends the detour that is open at the end.
 segment as (
-    select n,
-           place,
-           starts_ms,
-           ends_ms,
-           score >= 1 as is_productive,
-           coalesce(starts_ms - lag(ends_ms) over (order by n) > 300000, true) as is_after_pause
-      from segments
-     cross join lateral unnest(places, starts, ends, scores)
-               with ordinality as each (place, starts_ms, ends_ms, score, n)
-),
--- A stretch begins with a productive segment or after a pause, and contains the other segments up to the next such one.
-stretch as (
-    select n,
-           place,
-           starts_ms,
+    select starts_ms,
            ends_ms,
            is_productive,
-           is_after_pause,
-           count(*) filter (where is_productive or is_after_pause) over (order by n) as stretch
-      from segment
+           lead(place) over in_order as place_after,
+           coalesce(starts_ms - lag(ends_ms) over in_order > 300000, true) as is_after_pause
+      from (
+               select place,
+                      starts_ms,
+                      ends_ms,
+                      (select scores from label_map)[place] >= 1 as is_productive
+                 from placed
+                union all
+               select null,
+                      null,
+                      null,
+                      false
+           ) as placed
+    window in_order as (order by starts_ms)
+),
+-- Productive segments and those after a pause, and the tracked time in other segments before each. Doubles hold these
+-- sums exactly and are added up several times as fast as numbers of 64 bits.
+turn as (
+    select *
+      from (
+               select *,
+                      is_productive or is_after_pause as is_turn,
+                      sum(
+                          case
+                              when is_productive or is_after_pause then 0
+                              else (ends_ms - starts_ms)::double precision
+                          end
+                      ) over (order by starts_ms) as other_ms
+                 from segment
+           ) as summed
+     where is_turn
 ),
 detour as (
     select began_ms,
            place,
            case when is_returned then returned_ms - began_ms end as away_ms
       from (
-               select (array_agg(is_productive order by n))[1] as is_productive,
-                      (array_agg(ends_ms order by n))[1] as began_ms,
-                      (array_agg(place order by n))[2] as place,
-                      sum(ends_ms - starts_ms) - (array_agg(ends_ms - starts_ms order by n))[1] as own_ms,
-                      lead((array_agg(is_productive and not is_after_pause order by n))[1])
-                          over (order by stretch) as is_returned,
-                      lead(min(starts_ms)) over (order by stretch) as returned_ms
-                 from stretch
-                group by stretch
-           ) as whole
+               select is_productive,
+                      ends_ms as began_ms,
+                      place_after as place,
+                      lead(other_ms) over in_order - other_ms as own_ms,
+                      lead(is_productive and not is_after_pause) over in_order as is_returned,
+                      lead(starts_ms) over in_order as returned_ms
+                 from turn
+               window in_order as (order by starts_ms)
+           ) as left_work
      cross join requested_ms
      where is_productive
        and own_ms >= 1000

@@ -476,37 +476,44 @@ switch as (
       from walked_switch
 ),
 
+-- fragment: placed_segments
+-- `placed`: the segments of `timeline_day`, with their places in `label_map`. Needs the fragment `decided_labels`.
+-- needs: label_map (ids)
+-- needs: timeline_day (count, date, date_ms, ends, is_continued, labels, last_end, starts)
+-- gives: placed (ends_ms, place, starts_ms)
+placed as (
+    select width_bucket(label_id, (select ids from label_map)) as place,
+           date_ms + starts_ms as starts_ms,
+           date_ms + case when n = count then coalesce(last_end, ends_ms) else ends_ms end as ends_ms
+      from (
+               select date_ms,
+                      count,
+                      last_end,
+                      is_continued,
+                      generate_subscripts(labels, 1) as n,
+                      unnest(labels) as label_id,
+                      unnest(starts) as starts_ms,
+                      unnest(ends) as ends_ms
+                 -- Days in order have their segments in order, and nothing after this changes it.
+                 from (select * from timeline_day order by date) as day
+           ) as segment
+     -- A segment that begins before midnight belongs to the day before.
+     where n > 1
+        or not is_continued
+),
+
 -- fragment: segments
 -- `segments`: the segments of `timeline_day` in order and in arrays. Needs the fragment `decided_labels`.
 -- needs: label_map (ids, scores)
 -- needs: timeline_day (count, date, date_ms, ends, is_continued, labels, last_end, starts)
 -- gives: segments (ends, places, scores, starts)
+--include placed_segments
 segments as materialized (
     select array_agg(place) as places,
            array_agg(starts_ms) as starts,
            array_agg(ends_ms) as ends,
            array_agg((select scores from label_map)[place]) as scores
-      from (
-               select width_bucket(label_id, (select ids from label_map)) as place,
-                      date_ms + starts_ms as starts_ms,
-                      date_ms + case when n = count then coalesce(last_end, ends_ms) else ends_ms end
-                          as ends_ms
-                 from (
-                          select date_ms,
-                                 count,
-                                 last_end,
-                                 is_continued,
-                                 generate_subscripts(labels, 1) as n,
-                                 unnest(labels) as label_id,
-                                 unnest(starts) as starts_ms,
-                                 unnest(ends) as ends_ms
-                            -- Days in order have their segments in order, and nothing after this changes it.
-                            from (select * from timeline_day order by date) as day
-                      ) as segment
-                -- A segment that begins before midnight belongs to the day before.
-                where n > 1
-                   or not is_continued
-           ) as placed
+      from placed
 ),
 
 -- fragment: streaks

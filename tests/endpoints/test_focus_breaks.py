@@ -35,6 +35,39 @@ def track(owner: Owner, person: Person, *used: tuple[str, str, int, int]) -> Non
     )
 
 
+def streak(
+    start: int,
+    end: int,
+    *,
+    reason: str = "distraction",
+    broken_at: int,
+    gap_ms: int | None = None,
+) -> dict[str, Any]:
+    """Return a streak of work in one application, given its first and last minute."""
+    is_distracted = reason == "distraction"
+    return {
+        "started_at": minute(start),
+        "ended_at": minute(end),
+        "duration_ms": (end - start) * MINUTE,
+        "productive_ms": (end - start) * MINUTE,
+        "top_app": "Code",
+        "top_category": "Development",
+        "app_count": 1,
+        "broken_by": {
+            "reason": reason,
+            "at": minute(broken_at),
+            "app": "Chess" if is_distracted else None,
+            "category": "Games" if is_distracted else None,
+            "gap_ms": gap_ms,
+        },
+    }
+
+
+def minute(number: int) -> str:
+    """Return a minute of the first hours of the day."""
+    return f"2025-06-16T{number // 60:02}:{number % 60:02}:00.000Z"
+
+
 def test_breaks_by_hand(api: TestClient, owner: Owner, alice: Person) -> None:
     track(
         owner,
@@ -63,6 +96,12 @@ def test_breaks_by_hand(api: TestClient, owner: Owner, alice: Person) -> None:
             "ended_at": "2025-06-16T00:20:00.000Z",
             "duration_ms": 20 * MINUTE,
         },
+        "longest_streaks": [
+            streak(0, 20, broken_at=20),
+            streak(21, 41, broken_at=41),
+            streak(65, 80, reason="end_of_data", broken_at=80),
+            streak(43, 55, reason="idle", broken_at=55, gap_ms=10 * MINUTE),
+        ],
         "broken_count": 3,
         "data": [
             {
@@ -197,6 +236,13 @@ def test_any_range_has_the_breaks_of_its_streaks(
         }
         longest = max((streak["duration_ms"] for streak in model["data"]), default=None)
         assert (body["longest"] and body["longest"]["duration_ms"]) == longest
+        by_length = sorted(
+            model["data"], key=lambda each: (-each["duration_ms"], each["started_at"])
+        )
+        assert body["longest_streaks"] == [
+            {name: value for name, value in streak.items() if name != "switch_count"}
+            for streak in by_length[:5]
+        ]
 
 
 def detours(timeline: list[Segment]) -> list[tuple[int, str, str, int | None]]:

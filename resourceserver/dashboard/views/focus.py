@@ -14,9 +14,6 @@ from resourceserver.dashboard.view import Answers, Ask, Asks, Scene, View, after
 MOST_DAYS: Final = 365
 """The longest range: switch-costs takes 366 days, one of which may be an hour longer."""
 MOST_ROWS: Final = 8
-LONGEST: Final = 5
-"""The number of streaks that are listed."""
-
 REASONS: Final = {
     "distraction": "distracting time",
     "neutral": "neutral time",
@@ -48,7 +45,6 @@ def asks(scene: Scene) -> Asks:
     instants = period.instant_query(scene.tz)
     return {
         "focus": Ask("trend", {"metric": "focus_ms", **period.day_query, "tz": scene.tz}),
-        "streaks": Ask("focus_streaks", instants),
         "breaks": Ask("focus_breaks", instants),
         "switches": Ask("context_switches", after_all(instants)),
         "costs": Ask("switch_costs", instants),
@@ -92,9 +88,6 @@ def charts(scene: Scene, answers: Answers) -> Charts:
 
     focus = answers["focus"]
     known = [(row["value"], -n) for n, row in enumerate(focus["data"]) if row["value"]]
-    streaks = sorted(
-        ((row["duration_ms"], -n) for n, row in enumerate(answers["streaks"]["data"])), reverse=True
-    )
     return Charts(
         by_day(scene, focus),
         top(
@@ -119,8 +112,8 @@ def charts(scene: Scene, answers: Answers) -> Charts:
             ],
         ),
         [
-            (f"/data/{-n}", f"/day/{write.local(answers['streaks']['data'][-n]['started_at']):%F}")
-            for _, n in streaks[:LONGEST]
+            (f"/longest_streaks/{n}", f"/day/{write.local(row['started_at']):%F}")
+            for n, row in enumerate(answers["breaks"]["longest_streaks"])
         ],
         f"/data/{-max(known)[1]}" if known else None,
     )
@@ -161,7 +154,7 @@ VIEW: Final = View(
     title="Focus",
     paths=("/focus",),
     address=Weeks,
-    endpoints=("trend", "focus_streaks", "focus_breaks", "context_switches", "switch_costs"),
+    endpoints=("trend", "focus_breaks", "context_switches", "switch_costs"),
     asks=asks,
     show=show,
 )
