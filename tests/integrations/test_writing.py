@@ -123,6 +123,22 @@ def test_a_record_is_written_once(
     assert rows == [(first["import_id"],)]
 
 
+def test_a_code_event_keeps_what_a_newer_file_does_not_know(
+    importer: Importer, owner: Rows, tmp_path: Path
+) -> None:
+    event, later = EXAMPLES["code.event"]
+    assert later is not None
+    importer.take(tmp_path / "host", event)
+    newer = importer.take(tmp_path / "clone", later)
+    again = importer.take(tmp_path / "again", CodeEvent("a", "commit", "pushed", AT, "me/svc"))
+
+    assert counts(newer) == (1, 0, 0, 1, 0)
+    assert counts(again) == (1, 0, 1, 0, 0)
+    columns = "is_private, title, ref, sha, additions, deletions"
+    rows = owner.execute(f"select {columns} from code.event")  # noqa: S608 -- named above
+    assert rows.fetchall() == [(True, "Fix", "main", "9fceb02", 41, 7)]
+
+
 def test_a_record_with_a_source_of_its_own_keeps_it(
     importer: Importer, owner: Rows, tmp_path: Path
 ) -> None:

@@ -1,7 +1,8 @@
 -- Writing what happened in repositories.
 
 -- name: put_code_events
--- Writes events. The newer wins: counts of lines come later than the event itself.
+-- Writes events. The newer wins: counts of lines come later than the event itself. What the newer does not
+-- know stays: a commit of a clone has lines, and the same commit of its code host whether it is private.
 with written as (
     insert into code.event (
         user_id,
@@ -84,16 +85,16 @@ with written as (
            action = excluded.action,
            occurred_at = excluded.occurred_at,
            repository = excluded.repository,
-           is_private = excluded.is_private,
-           title = excluded.title,
-           url = excluded.url,
-           ref = excluded.ref,
-           sha = excluded.sha,
-           number = excluded.number,
-           state = excluded.state,
-           additions = excluded.additions,
-           deletions = excluded.deletions,
-           changed_files = excluded.changed_files
+           is_private = coalesce(excluded.is_private, event.is_private),
+           title = coalesce(excluded.title, event.title),
+           url = coalesce(excluded.url, event.url),
+           ref = coalesce(excluded.ref, event.ref),
+           sha = coalesce(excluded.sha, event.sha),
+           number = coalesce(excluded.number, event.number),
+           state = coalesce(excluded.state, event.state),
+           additions = coalesce(excluded.additions, event.additions),
+           deletions = coalesce(excluded.deletions, event.deletions),
+           changed_files = coalesce(excluded.changed_files, event.changed_files)
      where (
                event.type,
                event.action,
@@ -114,16 +115,16 @@ with written as (
                excluded.action,
                excluded.occurred_at,
                excluded.repository,
-               excluded.is_private,
-               excluded.title,
-               excluded.url,
-               excluded.ref,
-               excluded.sha,
-               excluded.number,
-               excluded.state,
-               excluded.additions,
-               excluded.deletions,
-               excluded.changed_files
+               coalesce(excluded.is_private, event.is_private),
+               coalesce(excluded.title, event.title),
+               coalesce(excluded.url, event.url),
+               coalesce(excluded.ref, event.ref),
+               coalesce(excluded.sha, event.sha),
+               coalesce(excluded.number, event.number),
+               coalesce(excluded.state, event.state),
+               coalesce(excluded.additions, event.additions),
+               coalesce(excluded.deletions, event.deletions),
+               coalesce(excluded.changed_files, event.changed_files)
            )
     returning provider_key,
               xmax = 0 as is_new
