@@ -365,8 +365,8 @@ KINDS: Final[dict[type[Record], str]] = {
 class Sourced(NamedTuple):
     """A record with its own source, which is written instead of the source of its format.
 
-    Only an export of this service contains records of several sources. None is the source of a session whose
-    tracker sent no name.
+    An export of this service contains records of several sources, and a log of git those of a code host. None
+    is the source of a session whose tracker sent no name.
     """
 
     source: str | None

@@ -5,7 +5,9 @@ import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
 
-from resourceserver.integrations.formats.git import GIT_LOG, LOG
+import pytest
+
+from resourceserver.integrations.formats.git import GIT_LOG, LOG, origin
 from resourceserver.integrations.records import CodeEvent
 from tests.integrations.memory import read, recognise
 
@@ -82,3 +84,43 @@ def test_lines_that_are_no_commit_are_refused_and_a_broken_end_keeps_what_came_b
 def test_other_text_is_not_recognised() -> None:
     assert recognise(GIT_LOG, f"{SHA}  file.txt\n") == 0.0
     assert recognise(GIT_LOG, "commit " + SHA) == 0.0
+
+
+def test_a_first_line_names_the_repository_at_its_code_host() -> None:
+    output = f"# repository git@github.com:alice/svc.git\n\x1e{SHA}\t2025-06-16T10:00:00Z\tFirst\n"
+
+    reading = read(GIT_LOG, output, "clone.log")
+
+    assert recognise(GIT_LOG, output) == 1.0
+    assert reading.records == [
+        CodeEvent(
+            key=SHA,
+            type="commit",
+            action="pushed",
+            occurred_at=datetime(2025, 6, 16, 10, tzinfo=UTC),
+            repository="alice/svc",
+            title="First",
+            url=f"https://github.com/alice/svc/commit/{SHA}",
+            sha=SHA,
+            additions=0,
+            deletions=0,
+            changed_files=0,
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("address", "place"),
+    [
+        ("https://github.com/alice/svc", ("github", "alice/svc")),
+        ("ssh://git@gitlab.example.org:2222/team/sub/svc.git", ("gitlab", "team/sub/svc")),
+        ("git@code.example.org:svc.git", ("git", "svc")),
+        ("https://code.example.org/alice/svc/", ("git", "svc")),
+        ("/srv/git/svc.git", ("git", "svc")),
+        ("my.repository", ("git", "my.repository")),
+        ("https://github.com", ("git", "repository")),
+        ("https://[", ("git", "repository")),
+    ],
+)
+def test_addresses_of_remotes_are_read(address: str, place: tuple[str, str]) -> None:
+    assert origin(address)[:2] == place
