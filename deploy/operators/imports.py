@@ -8,10 +8,12 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 from zoneinfo import ZoneInfo
@@ -21,10 +23,11 @@ import psycopg
 
 from authserver.cli import terminal
 from authserver.cli.terminal import Column
-from deploy.operators import people
+from deploy.operators import clones, people
 from resourceserver.derived import derivation
 from resourceserver.integrations.format import Format, Person
 from resourceserver.integrations.formats import FORMATS, named
+from resourceserver.integrations.formats.git import GIT_LOG
 from resourceserver.integrations.imports import files, receipts, running, undo
 from resourceserver.integrations.imports.files import CannotOpen
 from resourceserver.integrations.imports.receipts import AlreadyRunning, Connection, Import, Receipt
@@ -64,6 +67,11 @@ class _Outcome(NamedTuple):
 @click.option(
     "--user", "email", metavar="EMAIL", callback=terminal.text, help="The account to import into."
 )
+@click.option(
+    "--author",
+    metavar="TEXT",
+    help="With git: a part of the author's name or address; by default user.email of each clone.",
+)
 @click.option("--as", "format_name", metavar="FORMAT", help="The format, if several are possible.")
 @click.option("--dry-run", is_flag=True, help="Read and check everything, and write nothing.")
 @click.option("--json", "is_json", is_flag=True, help="Print the receipt as JSON.")
@@ -76,6 +84,7 @@ def import_files(
     *,
     paths: tuple[str, ...],
     email: str | None,
+    author: str | None,
     format_name: str | None,
     dry_run: bool,
     is_json: bool,
@@ -86,6 +95,9 @@ def import_files(
     The format is recognised by content. Importing a file again, or a newer export, adds only new records. If
     a run is interrupted, importing the same file again continues it. The exit status is 0 if the files had
     any usable records, otherwise 1; after Ctrl-C it is always 1.
+
+    "svc import git DIR..." imports the commits of one author from local clones of repositories, with
+    counts of lines.
     """
     if undone is not None:
         if paths:
@@ -94,12 +106,36 @@ def import_files(
         return
     if not paths or email is None:
         raise click.UsageError("name the files, and the account with --user")
-    form = _format(format_name)
+    run = partial(_import_files, chosen, email, is_dry=dry_run, is_json=is_json)
+    if paths[0] == "git":
+        if format_name is not None or len(paths) == 1:
+            raise click.UsageError("name the folders of clones, without --as")
+        with TemporaryDirectory() as directory:
+            run(paths[1:], partial(clones.log, author=author, within=Path(directory)), GIT_LOG)
+    elif author is not None:
+        raise click.UsageError("--author is for clones: svc import git DIR...")
+    else:
+        run(paths, Path, _format(format_name))
+
+
+def _import_files(
+    chosen: Settings,
+    email: str,
+    names: Sequence[str],
+    path_of: Callable[[str], Path],
+    form: Format | None,
+    *,
+    is_dry: bool,
+    is_json: bool,
+) -> None:
+    """Import the files of these names. Raises ClickException, SystemExit."""
     outcomes: list[_Outcome] = []
     failure: click.ClickException | None = None
-    for path in paths:
+    for name in names:
         try:
-            outcome = _import_file(chosen, email, Path(path), form, is_dry=dry_run, is_json=is_json)
+            outcome = _import_file(
+                chosen, email, path_of(name), form, name=name, is_dry=is_dry, is_json=is_json
+            )
         except click.ClickException as error:
             # What earlier files have become is printed first.
             failure = error
@@ -109,10 +145,10 @@ def import_files(
             break
     found = [each.receipt for each in outcomes if each.receipt is not None]
     if is_json and (found or failure is None):
-        click.echo(json.dumps(found[0] if len(paths) == 1 and found else found, indent=2))
+        click.echo(json.dumps(found[0] if len(names) == 1 and found else found, indent=2))
     is_stopped = bool(outcomes) and outcomes[-1].is_stopped
     # After Ctrl-C, days are derived by the next run or a server.
-    if not (dry_run or is_stopped) and any(each.receipt is not None for each in outcomes):
+    if not (is_dry or is_stopped) and any(each.receipt is not None for each in outcomes):
         with _connected(chosen) as owner:
             user_id = _account(owner, email).user_id
         _derive(chosen, user_id)
@@ -168,10 +204,17 @@ def _account(connection: Connection, email: str) -> _Account:
 
 
 def _import_file(
-    chosen: Settings, email: str, path: Path, form: Format | None, *, is_dry: bool, is_json: bool
+    chosen: Settings,
+    email: str,
+    path: Path,
+    form: Format | None,
+    *,
+    name: str,
+    is_dry: bool,
+    is_json: bool,
 ) -> _Outcome:
-    """Import one file and print its receipt and problem."""
-    name = screen.plain(str(path))
+    """Import one file and print its receipt and problem under a name."""
+    name = screen.plain(name)
     is_stopped = False
     receipt: Receipt | None
     try:
