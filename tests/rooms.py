@@ -75,7 +75,8 @@ ROOMS: Final[dict[str, set[str]]] = {
     },
     "resourceserver.worker": {
         *("resourceserver.derived", "resourceserver.integrations.formats"),
-        *("resourceserver.integrations.imports", "resourceserver.timeline"),
+        *("resourceserver.integrations.imports", "resourceserver.integrations.pulls"),
+        "resourceserver.timeline",
         *("resourceserver.uploads", "shared"),
     },
     "resourceserver.uploads": {"resourceserver.api", "shared"},

@@ -18,6 +18,7 @@ from resourceserver.ingest import route as ingest
 from resourceserver.mcp import protocol, rate_limit, route
 from resourceserver.uploads import route as uploads
 from shared import API_VERSION, connections
+from shared.connections import Kind
 from shared.scopes import SCOPES
 from shared.settings import Deployment, Settings
 
@@ -114,8 +115,8 @@ class IntegrationOffer(Body):
     kind: str
     """The kind of its data, such as ``code``."""
     configured: bool
-    """Whether people can connect it here: for an application that sends, whether the operator has switched
-    its receiver on."""
+    """Whether people can connect it here: the operator switches applications that send on, and sets the key
+    to which secrets of services are sealed."""
 
 
 class RateLimit(Body):
@@ -187,9 +188,7 @@ def of(chosen: Settings) -> CapabilitiesBody:
             organizations="/api/v1/orgs" in paths,
         ),
         integrations=[
-            IntegrationOffer(
-                provider=kind.name, kind=kind.data, configured=kind.name in chosen.receivers
-            )
+            IntegrationOffer(provider=kind.name, kind=kind.data, configured=_is_offered(kind, chosen))
             for kind in connections.KINDS.values()
         ],
         limits=Limits(
@@ -219,3 +218,9 @@ def routes(chosen: Settings) -> list[Route]:
         return Response(body, headers=headers, media_type="application/json")
 
     return [Route(CAPABILITIES.path, capabilities, name=CAPABILITIES.name)]
+
+
+def _is_offered(kind: Kind, chosen: Settings) -> bool:
+    if kind.way == "sends":
+        return kind.name in chosen.receivers
+    return chosen.sealing_public_key is not None or not any(each.is_secret for each in kind.fields)

@@ -20,13 +20,18 @@ from resourceserver.integrations.imports import turn as imports
 from resourceserver.integrations.imports.receipts import AlreadyRunning
 from resourceserver.integrations.imports.running import Interrupted, Over
 from resourceserver.integrations.imports.turn import FileMissing, Taken
+from resourceserver.integrations.pulls.sources import PULLS
+from resourceserver.integrations.pulls.turn import Pulls, Stopped
+from resourceserver.integrations.pulls.turn import Taken as Pulled
 from resourceserver.timeline import rollups, summaries
 from resourceserver.uploads.directory import Directory
 from resourceserver.worker import turns, undo
 from resourceserver.worker.turns import LAST, SQL, Kind, Later, Outcome, Turn
 from shared import settings
+from shared.fetcher import Fetcher
 from shared.jobs import Job
 from shared.pool import Connection, Pool
+from shared.sealing import Opener
 from shared.settings import Settings
 
 log = logging.getLogger("svc.worker")
@@ -36,6 +41,7 @@ SUMMARIES: Final = "summaries"
 VISITS: Final = "visits"
 UNDO: Final = "undo"
 IMPORT: Final = "import"
+PULL: Final = "pull"
 _BUSY: Final = timedelta(seconds=30)
 """When an import is tried again that a command is doing now."""
 _MISSING: Final = timedelta(minutes=10)
@@ -58,8 +64,10 @@ def kinds(
     Uploaded files are imported if ``chosen`` has a directory for them.
     """
     importing = () if chosen is None or chosen.upload_dir is None else (_imports(chosen),)
+    pulling = () if chosen is None else (_pulls(chosen),)
     listed = (
         *importing,
+        *pulling,
         Kind(
             ROLLUPS,
             _Days(workers, rollups.take_turn),
@@ -112,6 +120,28 @@ def _imports(chosen: Settings) -> Kind:
         return Outcome(taken.line, LAST if taken.has_more else None)
 
     return Kind(IMPORT, take, places=settings.IMPORTS)
+
+
+def _pulls(chosen: Settings) -> Kind:
+    """Return the kind of pulls. A new connection makes the first turn of a person due."""
+    pulls = Pulls.to(
+        chosen,
+        PULLS,
+        Opener(chosen.sealing_private_keys),
+        Fetcher(chosen.fetch_networks).fetch,
+    )
+
+    async def take(turn: Turn) -> Outcome:
+        def work(stop: threading.Event) -> Pulled:
+            return pulls.take(turn.user_id, stop)
+
+        try:
+            taken = await turns.in_thread(work)
+        except Stopped as error:
+            raise Later(turns.backoff(turn.attempt)) from error
+        return Outcome(taken.line, taken.wait)
+
+    return Kind(PULL, take, places=settings.PULLS)
 
 
 @dataclass(eq=False)
