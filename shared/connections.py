@@ -255,6 +255,10 @@ PROBLEMS: Final[Mapping[str, Problem]] = {
         "The address is not valid.",
         "Copy it again from the service, and connect again.",
     ),
+    "invalid_header": Problem(
+        "The key, the password or the name has a character that cannot be sent.",
+        "Connect again, and copy it without spaces or line breaks.",
+    ),
     "malformed_answer": Problem(
         "The answer of the service broke off, or is no answer of a web server.",
         "Nothing needs to be done: it is tried again.",

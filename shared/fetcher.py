@@ -244,16 +244,9 @@ class Fetcher:
         for place, address in enumerate(addresses):
             # An IP address that does not answer must leave time for the others.
             share_s = limits.remaining_s() / (len(addresses) - place)
-            connection = socket.socket(
-                socket.AF_INET if address.version == 4 else socket.AF_INET6, socket.SOCK_STREAM
-            )
-            connection.settimeout(share_s)
-            try:
-                connection.connect((str(address), port))
-            except OSError:
-                connection.close()
-            else:
-                return connection
+            # A system without IPv6 cannot even make a socket for such an address.
+            with suppress(OSError):
+                return socket.create_connection((str(address), port), timeout=share_s)
         limits.remaining_s()
         raise Unreachable
 

@@ -10,6 +10,7 @@ from typing import Final
 
 import pytest
 
+from shared import connections
 from shared.fetcher import (
     Fetcher,
     FetchFailed,
@@ -209,7 +210,7 @@ def test_a_caller_cannot_change_the_headers_of_the_connection() -> None:
     assert host.requests[0].headers["accept-encoding"] == "gzip"
 
 
-def test_every_failure_has_a_code_and_a_message() -> None:
+def test_every_failure_has_a_code_that_pages_explain_and_a_message() -> None:
     failures = FetchFailed.__subclasses__()
 
     assert sorted(each.code for each in failures) == [
@@ -225,4 +226,5 @@ def test_every_failure_has_a_code_and_a_message() -> None:
         "unreachable",
         "wrong_type",
     ]
+    assert {each.code for each in failures} <= connections.PROBLEMS.keys()
     assert str(TooLarge()) == "the answer is too large"
