@@ -69,6 +69,7 @@ def test_the_client_library_submits_what_was_heard(
     assert answer == {"status": "ok"}
     assert stored(owner) == [("Andromeda", AT), ("Ascension", AT + 200)]
     assert connected.state == (2, None)
+    assert connected.refusals == {}
 
 
 def test_the_client_library_understands_refusals(
@@ -86,6 +87,57 @@ def test_the_client_library_understands_refusals(
         401,
         "Invalid authorization token.",
     )
+
+
+def test_the_client_library_reads_what_was_heard_within_14_days(
+    served: Served, owner: Rows, alice: Person, bob: Person
+) -> None:
+    now = int(time.time())
+    library = liblistenbrainz.ListenBrainz(str(served.client.base_url))
+    library.set_auth_token(connect(owner, bob, KIND, "read:music").key)
+    library.submit_single_listen(liblistenbrainz.Listen("Of bob", "Gorillaz", now - 50))
+    library.set_auth_token(connect(owner, alice, KIND, "read:music").key)
+    library.submit_multiple_listens(
+        [
+            liblistenbrainz.Listen(f"Track {n}", "Gorillaz", now - 100 * n, release_name="Humanz")
+            for n in range(1, 31)
+        ]
+        + [liblistenbrainz.Listen("Old", "Gorillaz", now - 15 * 86_400)]
+    )
+
+    newest = library.get_listens("me")
+    before = library.get_listens("me", max_ts=now - 200, count=2)
+    after = library.get_listens("me", min_ts=now - 500, count=2)
+
+    assert len(newest) == 25
+    assert (newest[0].track_name, newest[0].listened_at) == ("Track 1", now - 100)
+    assert (newest[0].artist_name, newest[0].release_name) == ("Gorillaz", "Humanz")
+    assert [each.track_name for each in before] == ["Track 3", "Track 4"]
+    assert [each.track_name for each in after] == ["Track 3", "Track 4"]
+    assert library.get_user_listen_count("me") == 30
+
+
+def test_reading_needs_permission_and_a_name_selects_nobody(
+    client: httpx2.Client, owner: Rows, alice: Person
+) -> None:
+    allowed = connect(owner, alice, KIND, "read:music").key
+    refused = connect(owner, alice, KIND).key
+
+    def status(address: str, token: str = allowed) -> int:
+        answer = client.get(address, headers={"Authorization": f"Token {token}"})
+        if answer.status_code != 200:
+            assert answer.json()["code"] == answer.status_code
+        return answer.status_code
+
+    for address in ("/1/user/me/listens", "/1/user/me/listen-count"):
+        assert status(address) == status(f"/api/compat/listenbrainz{address}") == 200
+        assert status(address, refused) == 403
+        assert status(address, "wrong") == 401
+        assert client.get(address).status_code == 401
+    assert status("/1/user/alice@example.org/listens") == 404
+    assert status("/1/user/me/listens?count=0") == 200
+    for query in ("count=many", "max_ts=-1", "min_ts=1e300", "max_ts=1&min_ts=2", "count=NaN"):
+        assert status(f"/1/user/me/listens?{query}") == 400
 
 
 def test_a_token_has_several_forms(client: httpx2.Client, owner: Rows, alice: Person) -> None:

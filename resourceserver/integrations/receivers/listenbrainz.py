@@ -7,6 +7,7 @@ Of a submission that can be read, each listen is judged by itself.
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final
 
 from starlette.requests import Request
@@ -18,10 +19,16 @@ from resourceserver.api.session import Reader
 from resourceserver.integrations import values
 from resourceserver.integrations.format import Person
 from resourceserver.integrations.formats import listenbrainz
-from resourceserver.integrations.receivers import credentials, delivery, messages
+from resourceserver.integrations.receivers import credentials, delivery, messages, reading
 from resourceserver.integrations.receivers.receiving import Receiving, WrongKey
 from resourceserver.integrations.records import Listen, Refused
 from resourceserver.integrations.values import Flaw
+from shared import pipeline, queries
+
+STATEMENTS: Final = {
+    name: pipeline.statement(text)
+    for name, text in queries.load(Path(__file__).with_name("listenbrainz.sql")).items()
+}
 
 PREFIXES: Final = ("", "/api/compat/listenbrainz")
 """Before the paths: many applications append ``/1/…`` to the origin, whatever path its address has."""
@@ -33,6 +40,11 @@ MOST_BYTES: Final = 10_240
 _MOST_BODY: Final = MOST_LISTENS * MOST_BYTES + 64 * 1024
 FIRST: Final = datetime(2002, 10, 1, tzinfo=UTC)
 """The first instant that ListenBrainz accepts, before which nobody counted what they heard."""
+_SCOPE: Final = "read:music"
+_MOST_READ: Final = 1000
+_USUAL_READ: Final = 25
+_LAST_S: Final = 253_402_300_799
+"""The end of the year 9999."""
 
 
 class InvalidSubmission(Problem):
@@ -55,7 +67,21 @@ class NoTokenToValidate(NoToken):
     status = 400
 
 
-def routes(receiving: Receiving, _reader: Reader) -> list[Route]:
+class NoSuchName(Problem):
+    """Cannot find this user: the token reads the listens of its own person alone."""
+
+    status = 404
+    code = "not_found"
+
+
+class InvalidNumber(Problem):
+    """A parameter that is no number."""
+
+    status = 400
+    code = "invalid_parameter"
+
+
+def routes(receiving: Receiving, reader: Reader) -> list[Route]:
     """Return the routes of the receiver, at the root and below a path."""
 
     async def validate_token(request: Request) -> Response:
@@ -73,9 +99,35 @@ def routes(receiving: Receiving, _reader: Reader) -> list[Route]:
                 await receiving.take(opened, items)
         return _answer({"status": "ok"})
 
+    async def listens(request: Request) -> Response:
+        max_ts, min_ts = _number(request, "max_ts"), _number(request, "min_ts")
+        if max_ts is not None and min_ts is not None and max_ts < min_ts:
+            raise InvalidNumber("max_ts must not be less than min_ts.")
+        count = _number(request, "count")
+        return await answer_from(
+            request,
+            "listens",
+            max_ts=max_ts,
+            min_ts=min_ts,
+            count=_USUAL_READ if count is None else min(count, _MOST_READ),
+            name=NAME,
+        )
+
+    async def listen_count(request: Request) -> Response:
+        return await answer_from(request, "listen_count")
+
+    async def answer_from(request: Request, statement: str, **params: Any) -> Response:
+        opened = await receiving.open(request, "listenbrainz", _token(request, NoToken))
+        if request.path_params["name"].lower() != NAME:
+            raise NoSuchName
+        body = await reading.read(reader, opened, _SCOPE, STATEMENTS[statement], params)
+        return Response(body, headers=PRIVATE, media_type="application/json")
+
     handlers = {
         ("validate-token", "GET"): validate_token,
         ("submit-listens", "POST"): submit_listens,
+        ("user/{name}/listens", "GET"): listens,
+        ("user/{name}/listen-count", "GET"): listen_count,
     }
     return [
         Route(
@@ -95,6 +147,17 @@ def _token(request: Request, missing: type[NoToken]) -> str:
     if not token:
         raise missing
     return token
+
+
+def _number(request: Request, name: str) -> int | None:
+    """Return a parameter of a read. Raises InvalidNumber."""
+    given = request.query_params.get(name)
+    if given is None:
+        return None
+    number = values.number(given)
+    if number is None or not 0 <= number <= _LAST_S:
+        raise InvalidNumber(f"{name} must be a whole number that is not negative.")
+    return int(number)
 
 
 def _answer(
