@@ -12,6 +12,7 @@ import psycopg
 import pytest
 from liblistenbrainz.errors import InvalidAuthTokenException, ListenBrainzAPIException
 
+from tests.client import NO_TLS
 from tests.conftest import Person
 from tests.receivers.connecting import Served, connect, serving
 
@@ -184,6 +185,26 @@ def test_a_wrong_token_is_answered_in_listenbrainz_s_words(
         {"code": 401, "error": "Invalid authorization token."},
     )
     assert stored(owner) == []
+
+
+def test_many_wrong_tokens_of_an_address_are_not_looked_up(
+    client: httpx2.Client, owner: Rows, alice: Person
+) -> None:
+    validate = "/1/validate-token"
+    known, unknown = connect(owner, alice, KIND).key, connect(owner, alice, KIND).key
+    assert client.get(validate, params={"token": known}).json()["valid"]
+    address = httpx2.HTTPTransport(local_address="127.0.0.2", verify=NO_TLS)
+
+    with httpx2.Client(base_url=client.base_url, transport=address) as other:
+        wrong = [other.get(validate, params={"token": f"wrong {n}"}) for n in range(60)]
+        refused = other.get(validate, params={"token": unknown})
+        taken = other.get(validate, params={"token": known})
+
+    assert {each.status_code for each in wrong} == {200}
+    assert (refused.status_code, refused.json()["code"]) == (429, 429)
+    assert refused.headers["retry-after"] == "60"
+    assert taken.json()["valid"]
+    assert client.get(validate, params={"token": unknown}).json()["valid"]
 
 
 def test_a_player_can_be_a_page_of_any_origin(client: httpx2.Client) -> None:
