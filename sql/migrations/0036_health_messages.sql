@@ -29,7 +29,10 @@ create table health.bucket (
     minimum      double precision,
     maximum      double precision,
     constraint bucket_pkey primary key (user_id, source, provider_key),
-    constraint bucket_counts_samples check (sample_count > 0)
+    constraint bucket_counts_samples check (sample_count between 1 and 1000000000000000),
+    constraint bucket_has_finite_measures check (
+        abs(minimum) <= 1e15 and abs(maximum) <= 1e15 and abs(total) <= 1e30
+    )
 );
 create index bucket_by_import on health.bucket (user_id, import_id);
 
@@ -50,8 +53,8 @@ create table health.sleep_stage (
         kind in ('InBed', 'Awake', 'Asleep', 'AsleepCore', 'AsleepDeep', 'AsleepREM')
     ),
     constraint sleep_stage_year_has_four_digits check (
-        least(started_at, received_at) >= '0001-01-01 00:00:00+00'
-        and greatest(ended_at, received_at) <= '9999-12-31 23:59:59.999+00'
+        least(started_at, ended_at, received_at) >= '0001-01-01 00:00:00+00'
+        and greatest(started_at, ended_at, received_at) <= '9999-12-31 23:59:59.999+00'
     )
 );
 create index sleep_stage_by_time on health.sleep_stage (user_id, received_at);

@@ -441,6 +441,7 @@ def test_good_records_of_a_message_with_bad_ones_are_kept(
             {"bpm": 0, "time": "2026-03-02T08:00:00Z"},
             bucket(sample_count=0, avg=70, min=60, max=80),
             bucket(sample_count=5, avg=700, min=60, max=80),
+            bucket(sample_count=5, avg=70, min=60, max=1e16),
         ],
         weight=[{"kilograms": 70, "time": "2126-03-02T08:00:00Z"}],
         moods=[{"mood": "good"}],
@@ -449,10 +450,10 @@ def test_good_records_of_a_message_with_bad_ones_are_kept(
 
     counts = post(client, phone, message)
 
-    assert counts == {"read": 12, "added": 1, "changed": 0, "known": 0, "refused": 11}
+    assert counts == {"read": 13, "added": 1, "changed": 0, "known": 0, "refused": 12}
     assert summary(client, alice)["steps"]["total"] == 10
     assert phone.refusals == {
-        "value_out_of_range": 5,
+        "value_out_of_range": 6,
         "missing_time": 1,
         "not_an_object": 1,
         "unstorable_text": 1,

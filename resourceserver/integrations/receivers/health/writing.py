@@ -32,6 +32,8 @@ from shared import connections, queries
 
 SQL: Final = queries.load(Path(__file__).with_name("health.sql"))
 KIND: Final = connections.KINDS["health"]
+MOST: Final = 1e15
+"""The largest value of a sample."""
 MOST_SENSORS: Final = 20
 """Sensors of the stages of a message; each takes some statements."""
 LONGEST_SLEEP: Final = timedelta(hours=48)
@@ -125,6 +127,8 @@ def _refusal(item: Any) -> str | None:
     if not isinstance(item, Bucket):
         quick = checks.QUICK.get(type(item))
         return None if quick is not None and quick(item) else checks.refusal(item)
+    if any(each is not None and abs(each) > MOST for each in (item.minimum, item.maximum)):
+        return "value_out_of_range"
     mean = float(item.total / item.sample_count)
     if item.metric_type == HEART_RATE:
         pulse = HeartRate(item.key, item.started_at, round(mean), item.sensor)
