@@ -323,14 +323,17 @@ def _sample(text: str) -> str:
     return values.example(found.group(1) if found else text)
 
 
-def _single(source: _Source, text: str) -> CalendarEvent | Refused:
+def _single(source: _Source, text: str) -> CalendarEvent | Refused | None:
+    window = source.window
     try:
         (event,) = _parsed(source, text).walk("VEVENT")
-        return _record(source, event, None)
+        record = _record(source, event, None)
     except Flaw as flaw:
         return Refused(str(flaw), _sample(text))
     except _FAILURES:
         return Refused("invalid_event", _sample(text))
+    is_within = record.starts_at < window.ends_at and record.ends_at >= window.starts_at
+    return record if is_within or window.has_all_single else None
 
 
 def _expanded(source: _Source, instances: int) -> Iterator[CalendarEvent | Refused]:

@@ -155,6 +155,7 @@ def test_a_window_leaves_out_single_events_of_other_days() -> None:
         "UID:into\nDTSTART:20250101T090000Z\nDTEND:20250616T100000Z",
         "UID:lasting\nDTSTART:20250101T090000Z\nDURATION:P200D",
         "UID:within\nDTSTART;VALUE=DATE:20250616",
+        "UID:without end\nDTSTART:20250101T090000Z",
         "UID:after\nDTSTART:20270101T090000Z",
         "UID:series\nDTSTART:20250101T090000Z\nRRULE:FREQ=MONTHLY;COUNT=9",
     )
