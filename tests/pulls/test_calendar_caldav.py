@@ -10,6 +10,7 @@ import pytest
 
 from resourceserver.integrations.pulls import caldav
 from resourceserver.integrations.pulls.pulling import PullFailed
+from shared.fetcher import NotHTTPS
 from tests import https
 from tests.https import Host, Request, plain
 from tests.pulls.calendars import NOW, PASSWORD, Reading, event, pull, text
@@ -219,8 +220,10 @@ def test_a_server_that_names_a_foreign_host_does_not_get_the_password_there() ->
     [
         ({"PROPFIND /": plain(b"", status="401 Unauthorized")}, "key_refused"),
         ({"PROPFIND /": plain(b"", status="429 Too Many Requests")}, "rate_limited"),
-        ({"PROPFIND /": plain(b"", status="502 Bad Gateway")}, "server_error"),
-        ({"PROPFIND /": plain(b"", status="501 Not Implemented")}, "not_found"),
+        ({"PROPFIND /": plain(b"", status="503 Service Unavailable")}, "server_error"),
+        # A server without CalDAV may fail at its methods.
+        ({"PROPFIND /": plain(b"", status="500 Internal Server Error")}, "not_found"),
+        (HOME | {"PROPFIND /me/": plain(b"", status="502 Bad Gateway")}, "server_error"),
         ({"PROPFIND /": "<multistatus><response>"}, "unreadable"),
         (
             {"PROPFIND /": '<!DOCTYPE a [<!ENTITY b "cc">]><multistatus>&b;</multistatus>'},
@@ -246,6 +249,13 @@ def test_a_server_that_does_not_answer_as_it_should_ends_the_pull(
         read(host)
 
     assert failed.value.code == code
+
+
+def test_a_password_is_not_sent_without_tls() -> None:
+    with serving({}) as host, pytest.raises(NotHTTPS):
+        read(host, host.url("/").replace("https://", "http://"))
+
+    assert host.requests == []
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ from resourceserver.integrations.xml_stream import Element
 MOST_CALENDARS: Final = 50
 """The most calendars of an account."""
 _MOST_HOMES: Final = 5
+_NAME_LENGTH: Final = 200
 MOST_REQUESTS: Final = 2 * MOST_CALENDARS + 20
 """The most requests of a pull."""
 MOST_BYTES: Final = 20 * 1024 * 1024
@@ -103,28 +104,41 @@ class Requests:
             **authorization(user, password),
         }
 
+    def probe(self, url: str) -> Any:
+        """Return what the server says of a resource, if it knows CalDAV. Raises PullFailed."""
+        answer = self._send("PROPFIND", url, _ABOUT, 0)
+        if answer.status in (401, 429, 503):
+            raise self.failure(answer)
+        return answer
+
     def propfind(self, url: str, depth: int) -> Any:
         """Return what the server says of a resource, and of those in it. Raises PullFailed."""
-        return self._send("PROPFIND", url, _ABOUT, depth)
+        answer = self._send("PROPFIND", url, _ABOUT, depth)
+        if answer.status != 207:
+            raise self.failure(answer)
+        return answer
 
     def report(self, url: str, body: str) -> Any:
-        """Return the answer to a query for what is in a collection. Raises PullFailed."""
-        return self._send("REPORT", url, body.encode(), 1)
+        """Return the answer to a query for what is in a collection. Raises PullFailed.
+
+        One collection may be closed while others are open.
+        """
+        answer = self._send("REPORT", url, body.encode(), 1)
+        if answer.status in (401, 429) or answer.status >= 500:
+            raise self.failure(answer)
+        return answer
 
     def failure(self, answer: Any) -> PullFailed:
         """Return why an answer ends the pull."""
         return failure(answer, self._now)
 
     def _send(self, method: str, url: str, body: bytes, depth: int) -> Any:
-        if not _is_beside(url, self.address):
+        if url != self.address and not _is_beside(url, self.address):
             raise PullFailed("other_server")
         answer = self._once(method, url, body, depth)
         if answer.status == 401 and answer.url != url and _is_beside(answer.url, self.address):
             # A redirect to another host drops the password.
             answer = self._once(method, answer.url, body, depth)
-        # A server without CalDAV may not know the method.
-        if answer.status in (401, 429) or (answer.status >= 500 and answer.status != 501):
-            raise self.failure(answer)
         return answer
 
     def _once(self, method: str, url: str, body: bytes, depth: int) -> Any:
@@ -158,13 +172,13 @@ def find(requests: Requests) -> Account | None:
 
     Raises PullFailed, also if there is no calendar.
     """
-    answer = requests.propfind(requests.address, 0)
+    answer = requests.probe(requests.address)
     account = _account(requests, answer)
     if account is not None:
         return account
     if answer.status == 207 or urlsplit(requests.address).path in ("", "/"):
-        known = urljoin(requests.address, "/.well-known/caldav")
-        account = _account(requests, requests.propfind(known, 0))
+        known = urljoin(requests.address, _WELL_KNOWN)
+        account = _account(requests, requests.probe(known))
     if account is None and answer.status == 207:
         raise PullFailed("no_calendar")
     return account
@@ -184,8 +198,6 @@ def _account(requests: Requests, answer: Any) -> Account | None:
     calendars: list[Collection] = []
     for home in homes[:_MOST_HOMES]:
         inside = requests.propfind(home, 1)
-        if inside.status != 207:
-            raise requests.failure(inside)
         calendars += (_collection(*each) for each in _responses(inside) if _holds_events(each[1]))
     if not calendars:
         raise PullFailed("no_calendar")
@@ -274,10 +286,11 @@ def _holds_events(properties: Properties) -> bool:
 def _collection(url: str, properties: Properties) -> Collection:
     tags = (properties[each].text for each in ("getctag", "sync-token") if each in properties)
     name = properties["displayname"].text if "displayname" in properties else ""
+    name = name or unquote(urlsplit(url).path.rstrip("/").rpartition("/")[2]) or "Calendar"
     zone = properties["calendar-timezone"].text if "calendar-timezone" in properties else ""
     return Collection(
         url,
-        name or unquote(urlsplit(url).path.rstrip("/").rpartition("/")[2]) or "Calendar",
+        name[:_NAME_LENGTH],
         _zone(zone),
         next(filter(None, tags), None),
     )
