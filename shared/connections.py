@@ -146,11 +146,16 @@ _KINDS: Final = (
                 "It begins with https:// or webcal://. Keep a secret address to yourself.",
                 is_secret=True,
             ),
-            Field("user", "User name", "For CalDAV alone.", is_required=False),
+            Field(
+                "user",
+                "User name",
+                "For CalDAV, or if the address requires one.",
+                is_required=False,
+            ),
             Field(
                 "password",
                 "Application password",
-                "For CalDAV alone. Do not use the password of your account.",
+                "Make one for this connection; do not use the password of your account.",
                 is_secret=True,
                 is_required=False,
             ),
