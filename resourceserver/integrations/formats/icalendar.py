@@ -362,7 +362,9 @@ def _instances(source: _Source, texts: list[str]) -> Iterator[CalendarEvent]:
         raise Flaw("recurs_too_often")
     calendar = _parsed(source, whole)
     _check_effort(calendar, source.window)
-    calendar.add("X-WR-TIMEZONE", source.zone.key)
+    if source.given is None and source.properties.get("X-WR-TIMEZONE") == source.zone.key:
+        # Google means series in this zone, although it writes their times in UTC. Others mean UTC.
+        calendar.add("X-WR-TIMEZONE", source.zone.key)
     is_series = not all("RECURRENCE-ID" in event for event in calendar.walk("VEVENT"))
     at, end = source.window.starts_at, source.window.ends_at
     latest: set[str] = set()

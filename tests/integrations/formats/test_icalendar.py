@@ -198,6 +198,15 @@ def test_a_series_keeps_its_local_time_over_a_change_of_clocks() -> None:
     assert reading.records[1].key == "ics:1:1761555600000"
 
 
+@pytest.mark.parametrize("header", ["X-WR-CALNAME:Work", "X-WR-TIMEZONE:Nowhere"])
+def test_a_series_in_utc_stays_there_unless_the_calendar_names_another_zone(header: str) -> None:
+    series = "UID:1\nDTSTART:20251020T080000Z\nRRULE:FREQ=WEEKLY;COUNT=2"
+
+    reading = read(ICALENDAR, calendar(series, header=header))
+
+    assert starts(reading) == ["10-20 08:00", "10-27 08:00"]
+
+
 def test_moved_cancelled_added_and_left_out_instances_are_followed() -> None:
     reading = read_events(
         # The moved instance stands before its series.
