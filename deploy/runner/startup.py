@@ -137,7 +137,8 @@ def _services(chosen: Settings) -> tuple[_Service, _Service]:
             url=chosen.base_url,
             listen=chosen.base_listeners,
             probe="/healthz",
-            roles=("reader", "ingester", "worker"),
+            # It writes what applications send as the importer.
+            roles=("reader", "ingester", "worker", *(("importer",) if chosen.receivers else ())),
         ),
     )
 

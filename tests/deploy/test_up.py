@@ -77,13 +77,13 @@ def start(ports: tuple[int, int]) -> Iterator[Start]:
 
 @pytest.fixture(scope="module")
 def standing(standing_data_dir: Path, standing_ports: tuple[int, int]) -> Iterator[Runner]:
-    """A runner for tests that do not change it, with variables of another database.
+    """A runner for tests that do not change it, with a receiver, and with variables of another database.
 
     Its servers may open more connections than its database takes: 97 for the resource server and 11 for the
     other one; the database takes 97.
     """
     chosen = {"SVC_DATA_DIR": str(standing_data_dir)} | addresses(standing_ports)
-    chosen |= ANOTHER_DATABASES | {"SVC_PATIENT_CONNECTIONS": "84"}
+    chosen |= ANOTHER_DATABASES | {"SVC_PATIENT_CONNECTIONS": "81", "SVC_RECEIVERS": "wakatime"}
     with Runner(standing_data_dir.parent, chosen) as runner:
         runner.wait_until_up()
         yield runner
@@ -160,6 +160,7 @@ def test_the_link_for_the_first_account_is_printed_once_and_logged_nowhere(
 def test_each_server_gets_the_logins_of_its_own_roles_alone(standing: Runner) -> None:
     assert logins_of(standing, "auth serve") == ["SVC_AUTHSERVER_DATABASE_URL"]
     assert logins_of(standing, "resource serve") == [
+        "SVC_IMPORTER_DATABASE_URL",
         "SVC_INGESTER_DATABASE_URL",
         "SVC_READER_DATABASE_URL",
         "SVC_WORKER_DATABASE_URL",
