@@ -25,6 +25,7 @@ _COMMANDS: Final = {
     "bridge": "resourceserver.trackers.commands:bridge",
     "category": "deploy.operators.categories:category",
     "client": "authserver.cli.grants:client",
+    "connection": "deploy.operators.connections:connection",
     "demo": "deploy.demo.command:demo",
     "event": "authserver.cli.people:event",
     "export": "deploy.person.commands:export",

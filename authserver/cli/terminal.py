@@ -109,6 +109,26 @@ def password(*, from_stdin: bool) -> str:
     return typed
 
 
+def secret(label: str, *, from_stdin: bool, is_required: bool) -> str:
+    """Read a secret from a line of standard input or a prompt. Raises ClickException if it is not UTF-8."""
+    refusal = click.ClickException(f"{label} is not text in UTF-8")
+    try:
+        if from_stdin:
+            typed = sys.stdin.readline()
+        else:
+            # The prompt is not a part of what the command prints.
+            asking = label if is_required else f"{label} (empty for none)"
+            default = None if is_required else ""
+            typed = str(
+                click.prompt(asking, default, hide_input=True, show_default=False, err=True)
+            )
+    except UnicodeDecodeError:
+        raise refusal from None
+    if not forms.is_text(typed):
+        raise refusal
+    return typed.strip()
+
+
 def print_list(
     columns: Sequence[Column], lines: Iterable[Sequence[Value]], *, is_json: bool
 ) -> None:
