@@ -21,6 +21,7 @@ from authserver.pages import (
     categories,
     confirm,
     connected_apps,
+    connections,
     deletion,
     devices,
     download,
@@ -73,8 +74,8 @@ def create(
         background = [janitor.job(clean_every), trials.job(clean_every)]
         async with workers, jobs.running(this.settings, workers, background):
             yield
-        for connections in (this.database, this.slow, probes):
-            connections.close()
+        for pipelines in (this.database, this.slow, probes):
+            pipelines.close()
         if this.provider is not None:
             await this.provider.close()
 
@@ -130,6 +131,7 @@ def page_routes(this: Server) -> list[Route]:
         *sign_in_method_routes(this),
         *account_routes(this),
         *bring_routes(this),
+        *connection_routes(this),
         *category_routes(this),
         *goal_routes(this),
         *device_routes(this),
@@ -233,6 +235,15 @@ def bring_routes(this: Server) -> list[Route]:
         ),
         Route(f"{path}/undo", partial(bring.ask_undo, this), name="show_undo_import"),
         Route(f"{path}/undo", partial(bring.undo, this), methods=["POST"], name="undo_import"),
+    ]
+
+
+def connection_routes(this: Server) -> list[Route]:
+    """Return the routes of connections."""
+    path = connections.PATH
+    return [
+        Route(path, partial(connections.show, this), name="show_connections"),
+        Route(path, partial(connections.add, this), methods=["POST"], name="add_connection"),
     ]
 
 

@@ -23,7 +23,7 @@ from shared.settings import Settings
 from tests.client import NO_TLS
 
 AUTH_ROLES: Final = ("authserver",)
-RESOURCE_ROLES: Final = ("reader", "ingester", "worker")
+RESOURCE_ROLES: Final = ("reader", "ingester", "importer", "worker")
 
 METADATA: Final = "/.well-known/oauth-authorization-server"
 

@@ -108,9 +108,9 @@ async def _authenticate(server: Server, visit: Visit, form: Form, request: Reque
 
 
 def _path(form: Form) -> str:
-    """Return the next path of the form if it is in PATHS, otherwise the start of the settings."""
+    """Return the next path of the form if it is a page of settings, otherwise the start of the settings."""
     given = form.get("next") or ""
-    return given if given in sign_in.PATHS else home.PATH
+    return given if sign_in.is_page(given) else home.PATH
 
 
 async def _render(

@@ -34,7 +34,9 @@ PATHS: Final = (
     "/welcome/another",
 )
 """The paths, besides pending requests, to which sign-in may redirect."""
-_LINKED: Final = frozenset({"/settings/categories", "/settings/goals", "/settings/devices"})
+_LINKED: Final = frozenset(
+    f"/settings/{name}" for name in ("categories", "connections", "devices", "goals")
+)
 """Those of PATHS that may have a query, because views of the dashboard link to them (``back.address``)."""
 _QUERY: Final = re.compile(r"[A-Za-z0-9_.~%&=+-]{1,6000}")
 

@@ -53,6 +53,11 @@ SECTIONS: Final = (
         "Files that other services hold about you: bring them in, see what became of them, remove them.",
     ),
     Section(
+        "/settings/connections",
+        "Connections",
+        "Applications and services that keep your data up to date by themselves.",
+    ),
+    Section(
         "/settings/categories",
         "Categories",
         "Which applications and sites count as what, and how productive that is.",

@@ -16,7 +16,8 @@ from argon2 import PasswordHasher
 from playwright.sync_api import Browser, Page, Request, expect, sync_playwright
 
 from authserver.people import sessions
-from shared import tokens
+from shared import sealing, tokens
+from shared.connections import RECEIVERS
 from shared.settings import Settings
 from tests import processes
 from tests.oauth.visitor import CHALLENGE, VERIFIER
@@ -55,7 +56,12 @@ without_scripts = pytest.mark.parametrize("scripts", [False], ids=["no scripts"]
 def service(deployment: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """Both servers, running until the last test of this worker."""
     directory = tmp_path_factory.mktemp("service")
-    chosen = replace(deployment, upload_dir=directory / "uploads")
+    chosen = replace(
+        deployment,
+        upload_dir=directory / "uploads",
+        receivers=RECEIVERS,
+        sealing_public_key=sealing.public_key_of(sealing.new_private_key()),
+    )
     with processes.service(chosen, directory) as running:
         yield running
 
@@ -168,8 +174,8 @@ def page(
     """A page of a browser without cookies.
 
     Afterwards it checks that there were no errors, that all pages were on this machine, that all their
-    resources came from the service's two origins, and that scripts requested nothing but exports, uploads and
-    the first steps.
+    resources came from the service's two origins, and that scripts requested nothing but exports, uploads,
+    connections and the first steps.
     """
     is_own = "own_context" in request.fixturenames
     if is_own:
@@ -203,7 +209,10 @@ def page(
     own_origins = {origin(service.auth_url), origin(service.base_url)}
     assert {origin(address) for address in watch.loaded} <= own_origins
     fetched = (f"{service.base_url}/api/v1/export", f"{service.base_url}/api/v1/imports/")
-    own = (f"{service.auth_url}/settings/bring", f"{service.auth_url}/welcome")
+    own = [
+        f"{service.auth_url}{path}"
+        for path in ("/settings/bring", "/settings/connections", "/welcome")
+    ]
     assert [each for each in watch.fetched if not each.startswith((*fetched, *own))] == []
 
 

@@ -32,6 +32,9 @@ HAVE_SCRIPTS: Final = {
     "api_access.html": "test_api_access.py, test_old_sign_in.py",
     "account_download.html": "test_account.py",
     "bring.html": "test_bring.py",
+    "connection.html": "test_connections.py",
+    "connection_key.html": "test_connections.py",
+    "connection_new.html": "test_connections.py",
     "account_download_token.html": "test_account.py",
     "sign_in_methods.html": "test_passkeys.py",
 }

@@ -14,6 +14,7 @@ SETTINGS = (
     "/settings",
     "/settings/api-access",
     "/settings/apps",
+    "/settings/connections",
     "/settings/categories",
     "/settings/goals",
     "/settings/devices",

@@ -16,7 +16,8 @@ import psycopg
 from playwright.sync_api import Locator, Page
 
 from authserver.people import first_account, provider
-from shared import dashboard
+from shared import dashboard, sealing
+from shared.connections import RECEIVERS
 from shared.dashboard import DASHBOARD_CLIENT_ID
 from shared.settings import Provider, Settings
 from tests import processes
@@ -43,6 +44,8 @@ def server_with_provider(chosen: Settings, directory: Path) -> Iterator[Settings
             auth_url=f"http://localhost:{auth_port}",
             base_url=f"http://localhost:{base_port}",
             upload_dir=directory / "uploads",
+            receivers=RECEIVERS,
+            sealing_public_key=sealing.public_key_of(sealing.new_private_key()),
             provider=Provider(issuer.url, CLIENT_ID, CLIENT_SECRET, PROVIDER),
         )
         issuer.redirect_uri = f"{chosen.auth_url}{provider.CALLBACK}"
@@ -95,6 +98,7 @@ class Tour:
             self._consent,
             self._connected_apps,
             self._bring,
+            self._connections,
             self._categories,
             self._goals,
             self._devices,
@@ -287,6 +291,52 @@ class Tour:
             select user_id, import_id, name, 'episodes_are_not_kept', 612,
                    array['{"ts": "2020-01-04T10:11:12Z", "ms_played": 3600000, "episode_name": "Tides"}']
               from part
+            """
+        )
+
+    def _connections(self) -> Iterator[str]:
+        self._open("/settings/connections?back=/sources")
+        yield "connections-empty"
+        self._click(self.page.get_by_role("link", name="Calendar", exact=True))
+        yield "connection-new-pulled"
+        self._fill("Address", "http://calendar.example/a.ics")
+        self._fill("Application password", "an owl")
+        self._press("Connect")
+        yield "connection-refused"
+        self._fill("Name", "\N{CALENDAR} The calendar of the whole department of natural history")
+        self._fill("Address", "https://calendar.example/a.ics")
+        self._press("Connect")
+        yield "connection-pulled"
+        for kind, stop in (("wakatime", "file"), ("overland", "code"), ("osmand", "addresses")):
+            self._open(f"/settings/connections?new={kind}")
+            if kind == "wakatime":
+                yield "connection-new-key"
+            self._press("Make its key")
+            yield f"connection-key-{stop}"
+        self._receive()
+        self._open("/settings/connections")
+        yield "connections"
+        self._click(self.page.get_by_role("link", name="Open: Overland"))
+        yield "connection-received"
+
+    def _receive(self) -> None:
+        """Have had one connection receive records, one wait, and one fail."""
+        self.owner.execute(
+            """
+            update profile.connection
+               set first_record_at = now(),
+                   last_record_at = now(),
+                   record_count = 12345
+             where kind in ('overland', 'wakatime')
+            """
+        )
+        self.owner.execute(
+            """
+            update profile.connection
+               set problem = 'not_a_calendar',
+                   failing_since = now() - interval '3 hours',
+                   last_pull_at = now() - interval '5 minutes'
+             where kind = 'calendar'
             """
         )
 

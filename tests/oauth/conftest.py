@@ -14,7 +14,8 @@ import authserver.app
 from authserver.people import sessions
 from authserver.people.passwords import Hasher
 from deploy.migrate import SQL_DIR
-from shared import dashboard, queries, tokens
+from shared import dashboard, queries, sealing, tokens
+from shared.connections import RECEIVERS
 from shared.settings import Settings
 from tests.cli.terminal import Terminal
 from tests.client import AppClient
@@ -28,11 +29,20 @@ CHEAP = PasswordHasher.from_parameters(profiles.CHEAPEST)
 Opens = Callable[..., int]
 
 
+SEALING_KEY = sealing.new_private_key()
+"""What opens the secrets of connections; the servers of these tests have its public half."""
+
+
 @pytest.fixture(scope="session")
 def settings(deployment: Settings) -> Settings:
-    """The settings that both servers of these tests share, with a directory of uploads."""
-    uploads = deployment.data_dir / "uploads"
-    return replace(deployment, base_url="http://testserver", upload_dir=uploads)
+    """The settings that both servers of these tests share: people can upload files, and connect all kinds."""
+    return replace(
+        deployment,
+        base_url="http://testserver",
+        upload_dir=deployment.data_dir / "uploads",
+        receivers=RECEIVERS,
+        sealing_public_key=sealing.public_key_of(SEALING_KEY),
+    )
 
 
 @pytest.fixture(scope="session")

@@ -273,6 +273,12 @@ GOOD_FORMS: Final = {
     "/join": (
         fields(f"csrf={{csrf}}&link={{link}}&email=c%40example.org&password={quote(PASSWORD)}"),
     ),
+    "/settings/connections": (
+        fields("csrf={csrf}&kind=wakatime&draft=0&name=Mine&field_gap_minutes=15&totals=on"),
+        fields(
+            "csrf={csrf}&kind=calendar&draft=1&name=Mine&field_address=https%3A%2F%2Fc.example%2Fa"
+        ),
+    ),
 }
 SOME_FORM: Final = (fields("csrf={csrf}&next=%2F"),)
 GOOD_QUERIES: Final = {
@@ -286,6 +292,10 @@ GOOD_QUERIES: Final = {
     "/oauth/consent": (fields("request={request}"),),
     "/join": (fields("link={link}"),),
     "/sign-in": (fields("next={request}"), fields("next=%2F")),
+    "/settings/connections": (
+        fields("new=wakatime&back=/sources"),
+        fields("connection=00000000-0000-0000-0000-000000000000"),
+    ),
 }
 SOME_QUERY: Final = (
     fields("from=2025-06-16T00:00:00Z&to=2025-06-17T00:00:00Z"),

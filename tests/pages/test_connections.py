@@ -1,0 +1,407 @@
+"""Settings → Connections: connected, set up with a key that is shown once, paused, renewed and ended."""
+
+import html
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from httpx2 import Response
+from psycopg import sql
+from starlette.testclient import TestClient
+
+import authserver.app
+from authserver.pages import connections
+from shared import keys, sealing
+from shared.connections import KINDS, MOST
+from shared.settings import Settings
+from tests.client import AppClient
+from tests.conftest import Person
+from tests.oauth.conftest import SEALING_KEY, Welcome, visitor_of
+from tests.oauth.visitor import Visitor, forms
+
+Rows = psycopg.Connection[Any]
+
+PATH = connections.PATH
+KEY = re.compile(
+    r"svc_ik_[0-9A-Za-z]{71}|[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
+)
+ADDRESS = "https://calendar.example/private-0123456789/basic.ics"
+
+
+def submit(browser: Visitor, page: Response, action: str = "", **typed: Any) -> Response:
+    found = [n for n, each in enumerate(forms(page)) if each.action == f"{PATH}{action}"]
+    return browser.submit(page, form=found[0], **typed)
+
+
+def fill(browser: Visitor, kind: str, **typed: Any) -> Response:
+    return submit(browser, browser.get(f"{PATH}?new={kind}"), **typed)
+
+
+def key_in(page: Response) -> str:
+    found = re.search(
+        r'<code id="text-\d">(?:Bearer )?(svc_ik_\w+|[0-9a-f-]{36})</code>', page.text
+    )
+    assert found is not None, page.text
+    return found[1]
+
+
+def text_of(page: Response) -> str:
+    """Return the text of a page, in one line."""
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", page.text)).split())
+
+
+def one(owner: Rows, kind: str = "owntracks") -> str:
+    """Return the address of the page of the newest connection of a kind."""
+    row = owner.execute(
+        "select connection_id from profile.connection where kind = %s order by created_at desc",
+        [kind],
+    ).fetchone()
+    assert row is not None
+    return f"{PATH}?connection={row[0]}"
+
+
+def make_old(owner: Rows) -> None:
+    """Make all sign-ins too old to be fresh."""
+    owner.execute(
+        "update identity.session set authenticated_at = now() - interval '15 minutes 1 second'"
+    )
+
+
+def note(owner: Rows, **columns: Any) -> None:
+    """Set columns of all connections, as receivers and the worker do."""
+    assignments = [sql.SQL("{} = %s").format(sql.Identifier(name)) for name in columns]
+    statement = sql.SQL("update profile.connection set {}").format(sql.SQL(", ").join(assignments))
+    owner.execute(statement, list(columns.values()))
+
+
+def hashes(owner: Rows) -> list[bytes]:
+    """Return the hashes that open connections, and those with which their imports are written."""
+    rows = owner.execute(
+        """
+        select key.key_hash,
+               import.key_hash
+          from profile.integration_key as key
+          join profile.import using (user_id, connection_id)
+        """
+    )
+    return [each for row in rows for each in row]
+
+
+def events(owner: Rows) -> list[str]:
+    found = owner.execute(
+        "select event from identity.security_event where event like 'connection%' order by occurred_at"
+    )
+    return [event for (event,) in found]
+
+
+# Connecting
+
+
+@pytest.mark.parametrize("kind", [kind.name for kind in KINDS.values() if kind.key])
+def test_an_application_is_set_up_with_a_key_that_is_shown_once(
+    alice_browser: Visitor, owner: Rows, kind: str
+) -> None:
+    shown = fill(alice_browser, kind, name="Mine")
+    key = KEY.search(shown.text)
+    after = alice_browser.get(one(owner, kind))
+
+    assert shown.status_code == 200, shown.text
+    assert key is not None
+    assert hashes(owner) == [keys.hash_of(key[0])] * 2
+    assert "waiting for the first record" in text_of(after)
+    assert "http://testserver/" in shown.text
+    assert KEY.search(after.text.replace(one(owner, kind).partition("=")[2], "")) is None
+    assert events(owner) == ["connection_added"]
+
+
+def test_a_form_that_is_sent_again_neither_connects_again_nor_shows_the_key(
+    alice_browser: Visitor, owner: Rows
+) -> None:
+    page = alice_browser.get(f"{PATH}?new=owntracks")
+    first = submit(alice_browser, page)
+    again = submit(alice_browser, page)
+
+    assert again.status_code == 409
+    assert "This form has added its connection already." in again.text
+    assert key_in(first) not in again.text
+    assert hashes(owner) == [keys.hash_of(key_in(first))] * 2
+
+
+def test_secrets_are_sealed_for_the_worker_and_in_no_page(
+    alice_browser: Visitor, alice: Person, owner: Rows
+) -> None:
+    added = fill(
+        alice_browser, "calendar", field_address=ADDRESS, field_user="al", field_password=""
+    )
+    page = alice_browser.follow(added)
+    ((connection_id, settings, field, key_id, sealed),) = owner.execute(
+        """
+        select connection_id,
+               settings,
+               field,
+               key_id,
+               sealed
+          from profile.connection
+          join profile.connection_secret using (user_id, connection_id)
+        """
+    )
+
+    assert settings == {"user": "al"}
+    assert field == "address"
+    assert ADDRESS.encode() not in sealed
+    opener = sealing.Opener([SEALING_KEY])
+    whose = {"user_id": alice.user_id, "connection_id": connection_id}
+    assert opener.open(key_id, sealed, **whose, field="address") == ADDRESS
+    assert "It is connected." in page.text
+    assert "calendar.example" not in page.text
+    assert owner.execute("select kind from svc.turn").fetchall() == [("pull",)]
+
+
+def test_a_wrong_address_is_refused_and_not_kept_in_the_form(
+    alice_browser: Visitor, owner: Rows
+) -> None:
+    address = "http://calendar.example/a.ics"
+    refused = fill(alice_browser, "calendar", field_address=address, field_password="owl")
+
+    assert refused.status_code == 400
+    assert "must begin with https:// or webcal://" in text_of(refused)
+    assert address not in refused.text
+    assert "Type it again: what is secret is not kept in the form." in refused.text
+    assert "owl" not in refused.text
+    assert owner.execute("select count(*) from profile.connection").fetchone() == (0,)
+
+
+@pytest.mark.parametrize(
+    "name", ["x" * 10_000, "a\u202eb", "line\u2028break", "tab\tbed", "\u200b", ""]
+)
+def test_a_wrong_name_is_refused_and_kept_in_the_form(
+    alice_browser: Visitor, owner: Rows, name: str
+) -> None:
+    refused = fill(alice_browser, "overland", name=name)
+
+    assert refused.status_code == 400
+    assert 'id="name-problem"' in refused.text
+    assert html.escape(name) in refused.text
+    assert owner.execute("select count(*) from profile.connection").fetchone() == (0,)
+
+
+def test_totals_are_shown_by_an_application_only_if_that_is_ticked(
+    alice_browser: Visitor, owner: Rows
+) -> None:
+    form = alice_browser.get(f"{PATH}?new=wakatime")
+    submit(alice_browser, form)
+    fill(alice_browser, "listenbrainz", totals="on")
+    fill(alice_browser, "owntracks", totals="on")
+
+    assert 'name="totals" value="on">' in form.text
+    granted = owner.execute(
+        """
+        select kind,
+               scopes
+          from profile.integration_key
+          join profile.connection using (user_id, connection_id)
+         order by kind
+        """
+    ).fetchall()
+    assert granted == [("listenbrainz", ["read:music"]), ("owntracks", []), ("wakatime", [])]
+
+
+def test_a_person_has_at_most_fifty_connections(
+    alice_browser: Visitor, alice: Person, owner: Rows
+) -> None:
+    fill(alice_browser, "owntracks")
+    owner.execute(
+        """
+        insert into profile.connection (user_id, kind, data, name, import_id)
+        select user_id, kind, data, name, gen_random_uuid()
+          from profile.connection,
+               generate_series(2, %s)
+        """,
+        [MOST],
+    )
+
+    refused = fill(alice_browser, "owntracks", name="One more")
+
+    assert refused.status_code == 409
+    assert "You have 50 connections, which is the most." in refused.text
+    assert 'value="One more"' in refused.text
+    assert events(owner) == ["connection_added"]
+
+
+@pytest.mark.parametrize("kind", ["", "nothing", "WakaTime", "../x", "\ud800", "%00"])
+def test_an_unknown_kind_is_not_found(alice_browser: Visitor, kind: str) -> None:
+    page = alice_browser.get(f"{PATH}?new=owntracks")
+    sent = kind.encode("utf-8", "surrogatepass")
+
+    assert submit(alice_browser, page, kind=sent).status_code in (400, 404)
+
+
+def test_an_old_sign_in_keeps_what_was_typed_except_for_secrets(
+    alice_browser: Visitor, owner: Rows
+) -> None:
+    page = alice_browser.get(f"{PATH}?new=calendar")
+    make_old(owner)
+    refused = submit(alice_browser, page, name="Work", field_address=ADDRESS, field_user="al")
+    before = alice_browser.get(f"{PATH}?new=calendar")
+
+    assert refused.status_code == 403
+    assert "Confirm in a new tab that it is you" in refused.text
+    assert 'value="Work"' in refused.text
+    assert 'value="al"' in refused.text
+    assert ADDRESS not in refused.text
+    assert "Type it again" in refused.text
+    assert 'href="/confirm?next=/settings/connections%3Fnew%3Dcalendar"' in before.text
+    assert [each.action for each in forms(before)] == ["/sign-out"]
+
+
+def test_after_the_confirmation_the_form_of_the_kind_follows(
+    alice_browser: Visitor, owner: Rows, settings: Settings
+) -> None:
+    make_old(owner)
+    asked = alice_browser.get("/confirm?next=/settings/connections%3Fnew%3Dcalendar")
+    form = next(n for n, each in enumerate(forms(asked)) if each.action == "/confirm")
+
+    confirmed = alice_browser.submit(asked, form=form, password="an owl reads under the lamp")
+
+    assert confirmed.headers["location"] == f"{PATH}?new=calendar"
+
+
+@pytest.fixture
+def closed(settings: Settings, alice: Person) -> Iterator[Visitor]:
+    """A browser of alice at a server whose operator has switched nothing on."""
+    chosen = replace(settings, receivers=(), sealing_public_key=None)
+    with AppClient(authserver.app.create(chosen), "http://localhost:8400") as client:
+        yield visitor_of(client, chosen, alice)
+
+
+def test_what_is_switched_off_is_not_offered_and_the_page_says_how_to_switch_it_on(
+    closed: Visitor, alice_browser: Visitor, owner: Rows
+) -> None:
+    page = closed.get(PATH)
+    form = alice_browser.get(f"{PATH}?new=owntracks")
+    closed.cookies.update(alice_browser.cookies)
+
+    assert "SVC_RECEIVERS=wakatime,listenbrainz,owntracks" in page.text
+    assert "SVC_SEALING_PUBLIC_KEY" in page.text
+    assert "?new=" not in page.text
+    for answer in (
+        closed.get(f"{PATH}?new=owntracks"),
+        closed.get(f"{PATH}?new=lastfm"),
+        submit(closed, form),
+    ):
+        assert answer.status_code == 409
+        assert "the operator of this service has not switched it on" in answer.text
+    assert owner.execute("select count(*) from profile.connection").fetchone() == (0,)
+
+
+# The state
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ({}, "waiting for the first record"),
+        ({"last_record_at": timedelta(minutes=2, seconds=5)}, "live last record 2 minutes ago"),
+        (
+            {"problem": "unreachable", "failing_since": timedelta(hours=1)},
+            "The server of the service could not be reached.",
+        ),
+        (
+            {"problem": "key_refused", "failing_since": timedelta(hours=1), "is_refused": True},
+            "key refused since",
+        ),
+        ({"problem": "brand_new", "failing_since": timedelta(hours=1)}, "Brand new."),
+        ({"paused_at": timedelta(hours=1)}, "paused since"),
+    ],
+)
+def test_the_list_says_the_state_in_words(
+    alice_browser: Visitor, owner: Rows, columns: dict[str, Any], words: str
+) -> None:
+    fill(alice_browser, "github", field_token="t")
+    now = datetime.now(UTC)
+    if columns:
+        given = {
+            name: now - value if isinstance(value, timedelta) else value
+            for name, value in columns.items()
+        }
+        note(owner, **given)
+
+    assert words in text_of(alice_browser.get(PATH))
+    assert words in text_of(alice_browser.get(one(owner, "github")))
+
+
+def test_the_page_of_a_connection_has_its_counts(alice_browser: Visitor, owner: Rows) -> None:
+    fill(alice_browser, "wakatime", totals="on", field_gap_minutes="20")
+    owner.execute(
+        """
+        update profile.connection
+           set record_count = 12345,
+               first_record_at = '2026-03-01 12:00Z',
+               last_record_at = '2026-03-01 12:05Z'
+        """
+    )
+    owner.execute("update profile.integration_key set last_used_at = '2026-03-01 12:05Z'")
+    owner.execute("update identity.user set timezone = 'Asia/Kathmandu'")
+
+    page = text_of(alice_browser.get(one(owner, "wakatime")))
+
+    assert "Received" not in page
+    first, last = "1 Mar 2026, 17:45 Asia/Kathmandu", "1 Mar 2026, 17:50 Asia/Kathmandu"
+    assert f"Records 12,345 First record {first} Last record {last}" in page
+    assert "Key last used 1 Mar 2026, 17:50 Asia/Kathmandu ; may be a minute old" in page
+    assert "May show read:activity , the last 14 days" in page
+    assert "Minutes without a keystroke that end a session 20" in page
+
+
+def test_a_connection_says_that_its_first_record_is_received(
+    alice_browser: Visitor, owner: Rows
+) -> None:
+    fill(alice_browser, "overland")
+    now = datetime.now(UTC)
+    note(owner, first_record_at=now, last_record_at=now)
+
+    page = alice_browser.get(one(owner, "overland"))
+
+    assert "Received: the first record arrived less than a minute ago." in text_of(page)
+    assert 'data-awaited="false"' in page.text
+
+
+def test_the_draft_of_another_person_connects_for_oneself(
+    welcome: Welcome, bob: Person, alice_browser: Visitor, owner: Rows
+) -> None:
+    page = alice_browser.get(f"{PATH}?new=owntracks")
+    submit(alice_browser, page)
+    draft = dict(forms(page)[1].fields)["draft"]
+
+    his = fill(welcome(bob), "owntracks", draft=draft)
+
+    assert his.status_code == 200
+    ids = owner.execute("select distinct user_id, connection_id from profile.connection")
+    assert len({connection_id for _, connection_id in ids}) == 2
+    assert len({*hashes(owner)}) == 2
+
+
+def test_the_view_that_linked_here_is_kept(alice_browser: Visitor, settings: Settings) -> None:
+    page = alice_browser.get(f"{PATH}?back=/sources")
+    form = alice_browser.get(f"{PATH}?new=overland&back=/sources")
+    shown = submit(alice_browser, form)
+
+    for each in (page, form, shown):
+        assert f'<a href="{settings.base_url}/sources">Back to the dashboard</a>' in each.text
+    assert 'href="/settings/connections?new=overland&amp;back=/sources"' in page.text
+
+
+def test_a_qr_code_is_drawn_in_the_page_and_names_what_it_is(
+    server: TestClient, alice_browser: Visitor
+) -> None:
+    shown = fill(alice_browser, "overland")
+
+    code = re.search(r"<svg.*?</svg>", shown.text, re.DOTALL)
+    assert code is not None
+    assert "<title>QR code that sets up Overland</title>" in code[0]
+    assert "style" not in code[0]
+    assert 'href="overland://setup?' in shown.text
