@@ -5,6 +5,7 @@ from starlette.testclient import TestClient
 
 from resourceserver.dashboard.signin.cookie import Cookies
 from tests.conftest import Person
+from tests.connecting import connect
 from tests.dashboard.conftest import Page, Visit
 
 
@@ -25,6 +26,34 @@ def test_each_source_stands_once_under_its_way(visit: Visit) -> None:
 
 def test_an_error_of_a_connection_is_named(visit: Visit) -> None:
     assert "rate limited" in visit.open("/sources").text
+
+
+def test_the_states_of_connections_are_in_words(
+    nobody: Person, resource_client: TestClient, sealing: Cookies
+) -> None:
+    waiting, failing = (connect(nobody.connection, nobody, kind) for kind in ("overland", "github"))
+    nobody.connection.execute(
+        """
+        update profile.connection
+           set problem = 'unreachable',
+               failing_since = now()
+         where connection_id = %s
+        """,
+        [failing.connection_id],
+    )
+
+    page = Visit(resource_client, sealing, nobody.token()).open("/sources").text
+
+    nobody.connection.execute("delete from profile.connection where user_id = %s", [nobody.user_id])
+    rows = page.split('<section id="connection">')[1].split("</section>")[0]
+    overland, github = (rows.split(f"<bdi>{name}</bdi>")[1] for name in ("Overland", "GitHub"))
+    assert "waiting for the first record" in overland
+    assert "failing" in github
+    assert "The server of the service could not be reached. Nothing needs to be done" in github
+    links = Page(page).links
+    assert sum("/settings/connections?back=/sources" in link for link in links) == 2
+    assert waiting.key is not None
+    assert waiting.key not in page
 
 
 def test_a_device_has_the_name_that_its_person_gave_it(visit: Visit, ada: Person) -> None:

@@ -6,19 +6,30 @@ from typing import Any, Final, Self
 
 from resourceserver.dashboard.period import Calendar, Day, Period
 from resourceserver.dashboard.view import Answers, Ask, Asks, Scene, View
+from shared import connections
 from shared.sources import SOURCES
 
 KINDS: Final[Mapping[str, tuple[str, str]]] = {
     "tracker": ("Trackers", "Programs on your machines that send what you do."),
     "connection": (
         "Connections",
-        "Accounts at other services from which new data comes by itself.",
+        "Applications and accounts at other services from which new data comes by itself.",
     ),
     "import": ("Files", "What other services held about you, brought as files."),
 }
 """The ways in which data comes by their names in the API: their titles, and what they are."""
-TITLES: Final = {source.key.replace("-", "_"): source.title for source in SOURCES}
+TITLES: Final = {
+    **{source.key.replace("-", "_"): source.title for source in SOURCES},
+    **{kind.name: kind.title for kind in connections.KINDS.values()},
+}
 """What people call a service, by the name of its provider in the API; others have that name."""
+STATES: Final[Mapping[str, str]] = {
+    "active": "live",
+    "error": "failing",
+    "expired": "key refused",
+    "disconnected": "paused or disconnected",
+}
+"""The states of connections in words, by their status in the API."""
 MOST_DEVICES: Final = 100
 
 
@@ -51,7 +62,20 @@ def show(_: Scene, answers: Answers) -> dict[str, Any]:
     if "integrations" in answers:
         for n, row in enumerate(answers["integrations"]["data"]):
             rows.setdefault(row["via"], []).append((f"/data/{n}", row))
-    return {"kinds": KINDS, "rows": rows, "titles": TITLES}
+    return {"kinds": KINDS, "rows": rows, "titles": TITLES, "state": state, "advice": advice}
+
+
+def state(row: Mapping[str, Any]) -> str:
+    """Return the state of a connection in words."""
+    if row["status"] == "active" and row["last_sync_at"] is None:
+        return "waiting for the first record"
+    return STATES[row["status"]]
+
+
+def advice(row: Mapping[str, Any]) -> str:
+    """Return what is wrong with a connection and what to do about it; an empty text for nothing known."""
+    problem = connections.PROBLEMS.get(row["last_error"] or "")
+    return "" if problem is None else f"{problem.what} {problem.what_to_do}"
 
 
 VIEW: Final = View(
