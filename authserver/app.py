@@ -244,6 +244,28 @@ def connection_routes(this: Server) -> list[Route]:
     return [
         Route(path, partial(connections.show, this), name="show_connections"),
         Route(path, partial(connections.add, this), methods=["POST"], name="add_connection"),
+        Route(
+            f"{path}/key",
+            partial(connections.renew_key, this),
+            methods=["POST"],
+            name="renew_connection_key",
+        ),
+        Route(
+            f"{path}/pause",
+            partial(connections.pause, this),
+            methods=["POST"],
+            name="pause_connection",
+        ),
+        Route(
+            f"{path}/pull",
+            partial(connections.pull, this),
+            methods=["POST"],
+            name="pull_connection",
+        ),
+        Route(f"{path}/end", partial(connections.ask_end, this), name="show_end_connection"),
+        Route(
+            f"{path}/end", partial(connections.end, this), methods=["POST"], name="end_connection"
+        ),
     ]
 
 

@@ -8,7 +8,8 @@ service from which the worker pulls, the person types addresses, passwords or to
 workers' public key before they reach the database (``shared/sealing.py``), and no page ever shows them again.
 
 As on the page of API tokens, the form contains a random draft id from which the connection id is computed, so
-that a form that is submitted twice creates one connection.
+that a form that is submitted twice creates one connection. The form for a new key names the key that it
+replaces, so that the reload of a page that shows a key replaces nothing.
 
 The role of this server cannot read data of people; it calls functions that check the sign-in session
 themselves (``sql/functions/connections.sql``).
@@ -28,7 +29,7 @@ from authserver import events, forms, rows
 from authserver.errors import InvalidRequest, NotFound
 from authserver.events import Event
 from authserver.forms import Form
-from authserver.pages import back, confirm, connection_list
+from authserver.pages import back, confirm, connection_list, sign_in
 from authserver.pages.connection_draft import Draft
 from authserver.pages.connection_list import Connection
 from authserver.people.sessions import ConfirmationNeeded, StaleForm, Visit
@@ -47,16 +48,33 @@ PATH: Final = "/settings/connections"
 
 _DONE: Final = {
     "added": "It is connected. The service looks for the first time within a minute.",
+    "paused": "The connection is paused.",
+    "continued": "The connection goes on.",
+    "pulled": "The service looks now. This may take some minutes.",
+    "ended": "The connection has ended. What it brought remains.",
+    "removed": "The connection has ended. What it brought is being removed, which may take some minutes.",
 }
 _EVENTS: Final = {
     "add": "connection_added",
+    "renew_key": "connection_key_renewed",
+    "end": "connection_ended",
 }
 """The security event that each of these statements records."""
 _ALREADY_ADDED: Final = (
     "This form has added its connection already. A key is shown only once: if you do not have it, make a new "
     "key on the page of the connection, which is in the list below."
 )
+_ALREADY_RENEWED: Final = (
+    "This form has made its key already, and a key is shown only once. If you do not have it, make a new "
+    "one."
+)
 _TOO_MANY: Final = f"You have {MOST} connections, which is the most. Disconnect one first."
+_PULLED_ALREADY: Final = (
+    "The service did not look again: it looked less than a minute ago, or the connection is paused or has "
+    "ended."
+)
+_OVER: Final = "The connection has ended already."
+_CHOOSE: Final = "Choose what becomes of what it brought."
 _SWITCHED_OFF: Final = (
     "{title} cannot be connected: the operator of this service has not switched it on."
 )
@@ -66,6 +84,11 @@ _FORGOTTEN: Final = "Type it again: what is secret is not kept in the form."
 @dataclass(frozen=True)
 class _Outcome:
     problem: str | None
+
+
+@dataclass(frozen=True)
+class _Change:
+    is_done: bool
 
 
 async def show(server: Server, request: Request) -> Response:
@@ -124,6 +147,108 @@ async def _added(server: Server, visit: Visit, connection_id: UUID, key: str | N
     return await _key_page(server, visit, connection_id, key)
 
 
+async def renew_key(server: Server, request: Request) -> Response:
+    """Give a connection a new key and show it."""
+    form, visit, connection = await _read_form(server, request)
+    try:
+        created_at = datetime.fromisoformat(form.get("replaces") or "")
+    except ValueError:
+        raise InvalidRequest("the parameter replaces must be that of the page") from None
+    if created_at.tzinfo is None:
+        raise InvalidRequest("the parameter replaces must be that of the page")
+    if connection.known_kind is None or connection.known_kind.key is None:
+        raise NotFound
+    try:
+        server.check_fresh_form(request, form, visit)
+    except StaleForm as error:
+        return _one(server, visit, connection, problem=confirm.problem(error), status=403)
+    key = keys.new(connection.known_kind, visit.person.user_id)
+    given = {
+        "connection_id": connection.connection_id,
+        "key_hash": keys.hash_of(key),
+        "key_created_at": created_at,
+    }
+    problem = await _decide(server, request, visit, "renew_key", given)
+    if problem == "signed_out":
+        raise ConfirmationNeeded(visit.browser, _address(visit, connection))
+    if problem is not None:
+        why = _OVER if connection.state == "stopped" else _ALREADY_RENEWED
+        return _one(server, visit, connection, problem=why, status=409)
+    return await _key_page(server, visit, connection.connection_id, key)
+
+
+async def pause(server: Server, request: Request) -> Response:
+    """Pause a connection, or let it go on."""
+    form, visit, connection = await _read_form(server, request)
+    what = form.get("what")
+    if what not in ("pause", "continue"):
+        raise InvalidRequest("the parameter what must be one of the page")
+    if _is_stale(server, request, form, visit):
+        return _one(server, visit, connection, problem=sign_in.OUT_OF_DATE, status=403)
+    if not await _change(server, visit, connection, "pause", {"is_paused": what == "pause"}):
+        return _one(server, visit, connection, problem=_OVER, status=409)
+    done = "paused" if what == "pause" else "continued"
+    query = {"connection": str(connection.connection_id), "done": done}
+    return _redirect(server, visit, query)
+
+
+async def pull(server: Server, request: Request) -> Response:
+    """Have the worker pull a connection now."""
+    form, visit, connection = await _read_form(server, request)
+    if _is_stale(server, request, form, visit):
+        return _one(server, visit, connection, problem=sign_in.OUT_OF_DATE, status=403)
+    if not await _change(server, visit, connection, "pull", {}):
+        return _one(server, visit, connection, problem=_PULLED_ALREADY, status=409)
+    query = {"connection": str(connection.connection_id), "done": "pulled"}
+    return _redirect(server, visit, query)
+
+
+def _is_stale(server: Server, request: Request, form: Form, visit: Visit) -> bool:
+    try:
+        server.signer.check_form(request, form, visit.browser)
+    except StaleForm:
+        return True
+    return False
+
+
+async def _change(
+    server: Server, visit: Visit, connection: Connection, statement: str, given: Parameters
+) -> bool:
+    """Run a change that needs no fresh sign-in, and return whether it was done."""
+    which = {"connection_id": connection.connection_id}
+    parameters = {**_session_parameters(visit), **which, **given}
+    changed = await rows.one(server.database, _Change, SQL[statement], parameters)
+    return changed is not None and changed.is_done
+
+
+async def ask_end(server: Server, request: Request) -> Response:
+    """Ask whether to end a connection, and what becomes of what it brought."""
+    query = forms.decode(request.scope["query_string"])
+    view = back.path(query)
+    linked = back.texts(query, "connection")
+    visit = await server.visit(request, back.address(PATH, linked, view), is_fresh=True, back=view)
+    return _end_page(server, visit, await _connection(server, visit, linked.get("connection")))
+
+
+async def end(server: Server, request: Request) -> Response:
+    """End a connection, and have what it brought removed if so chosen."""
+    form, visit, connection = await _read_form(server, request)
+    what = form.get("what")
+    try:
+        server.check_fresh_form(request, form, visit)
+    except StaleForm as error:
+        return _end_page(server, visit, connection, problem=confirm.problem(error), status=403)
+    if what not in ("keep", "remove"):
+        return _end_page(server, visit, connection, problem=_CHOOSE, status=400)
+    given = {"connection_id": connection.connection_id, "is_removed": what == "remove"}
+    problem = await _decide(server, request, visit, "end", given)
+    if problem == "signed_out":
+        raise ConfirmationNeeded(visit.browser, _address(visit, connection))
+    if problem is not None:
+        return _one(server, visit, connection, problem=_OVER, status=409)
+    return _redirect(server, visit, {"done": "ended" if what == "keep" else "removed"})
+
+
 async def _decide(
     server: Server, request: Request, visit: Visit, statement: str, given: Parameters
 ) -> str | None:
@@ -173,6 +298,16 @@ def _draft(form: Form) -> Draft:
     )
 
 
+async def _read_form(server: Server, request: Request) -> tuple[Form, Visit, Connection]:
+    """Return a form about one connection. Raises NotFound, also for another person's."""
+    form = await forms.read(request)
+    form.check()
+    view = back.path(form)
+    linked = back.texts(form, "connection")
+    visit = await server.visit(request, back.address(PATH, linked, view), back=view)
+    return form, visit, await _connection(server, visit, linked.get("connection"))
+
+
 def _session_parameters(visit: Visit) -> Parameters:
     session = visit.browser.session
     return {"user_id": session.user_id, "session_hash": session.hash}
@@ -195,6 +330,10 @@ async def _connection(server: Server, visit: Visit, text: str | None) -> Connect
     if not listed:
         raise NotFound
     return listed[0]
+
+
+def _address(visit: Visit, connection: Connection) -> str:
+    return back.address(PATH, {"connection": str(connection.connection_id)}, visit.back)
 
 
 def _redirect(server: Server, visit: Visit, query: Mapping[str, str]) -> Response:
@@ -292,4 +431,19 @@ def _one(
     page = Page(
         "connection.html", content, status, may_ask_own_server=True, current_path=f"{PATH}/one"
     )
+    return server.pages.render(page, visit.browser)
+
+
+def _end_page(
+    server: Server,
+    visit: Visit,
+    connection: Connection,
+    *,
+    problem: str | None = None,
+    status: int = 200,
+) -> Response:
+    if connection.state == "stopped" and connection.is_removed:
+        return _one(server, visit, connection, problem=_OVER, status=409)
+    content = {"back": visit.back, "connection": connection, "problem": problem}
+    page = Page("connection_end.html", content, status, current_path=f"{PATH}/one")
     return server.pages.render(page, visit.browser)

@@ -57,3 +57,56 @@ new_event as (
 --include recorded
 select problem
   from outcome
+
+-- name: renew_key
+-- Gives a connection another key in place of the one that was created at an instant. Answers why not, or null.
+with outcome as (
+    select svc.renew_connection_key(
+               %(user_id)s,
+               %(session_hash)s,
+               %(connection_id)s,
+               %(key_hash)s,
+               %(key_created_at)s
+           ) as problem
+),
+new_event as (
+    select 'connection_key_renewed' as event,
+           %(user_id)s::uuid as user_id,
+           null::text as client_id,
+           null::uuid as grant_id
+      from outcome
+     where problem is null
+),
+--include recorded
+select problem
+  from outcome
+
+-- name: end
+-- Ends a connection, and has what it brought removed if so chosen. Answers why not, or null.
+with outcome as (
+    select svc.end_connection(
+               %(user_id)s,
+               %(session_hash)s,
+               %(connection_id)s,
+               %(is_removed)s
+           ) as problem
+),
+new_event as (
+    select 'connection_ended' as event,
+           %(user_id)s::uuid as user_id,
+           null::text as client_id,
+           null::uuid as grant_id
+      from outcome
+     where problem is null
+),
+--include recorded
+select problem
+  from outcome
+
+-- name: pause
+-- Pauses a connection or continues it. False: there is no such connection, or the session has ended.
+select svc.pause_connection(%(user_id)s, %(session_hash)s, %(connection_id)s, %(is_paused)s) as is_done
+
+-- name: pull
+-- Has the worker pull a connection now. False: it did so less than a minute ago, or there is no such connection.
+select svc.pull_now(%(user_id)s, %(session_hash)s, %(connection_id)s) as is_done

@@ -318,6 +318,15 @@ class Tour:
         yield "connections"
         self._click(self.page.get_by_role("link", name="Open: Overland"))
         yield "connection-received"
+        self._press("Pause")
+        yield "connection-paused"
+        self._press("Make a new key")
+        yield "connection-key-new"
+        self._click(self.page.get_by_role("link", name="I have kept the key"))
+        self._click(self.page.get_by_role("link", name="Disconnect"))
+        yield "connection-end"
+        self._press("Disconnect")
+        yield "connections-ended"
 
     def _receive(self) -> None:
         """Have had one connection receive records, one wait, and one fail."""

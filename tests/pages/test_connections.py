@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import UUID, uuid4
 
 import psycopg
 import pytest
@@ -370,6 +371,137 @@ def test_a_connection_says_that_its_first_record_is_received(
     assert 'data-awaited="false"' in page.text
 
 
+# Changing
+
+
+def test_a_new_key_ends_the_old_one_and_a_reload_makes_no_other(
+    alice_browser: Visitor, owner: Rows
+) -> None:
+    fill(alice_browser, "owntracks")
+    owner.execute("update profile.integration_key set created_at = created_at - interval '1 hour'")
+    page = alice_browser.get(one(owner))
+    renewed = submit(alice_browser, page, "/key")
+    reloaded = submit(alice_browser, page, "/key")
+
+    key = key_in(renewed)
+    assert renewed.status_code == 200
+    assert reloaded.status_code == 409
+    assert "This form has made its key already" in reloaded.text
+    assert key not in reloaded.text
+    assert hashes(owner) == [keys.hash_of(key)] * 2
+    assert events(owner) == ["connection_added", "connection_key_renewed"]
+
+
+def test_a_pause_ends_when_the_person_says_so(alice_browser: Visitor, owner: Rows) -> None:
+    fill(alice_browser, "github", field_token="t")
+    paused = alice_browser.follow(
+        submit(alice_browser, alice_browser.get(one(owner, "github")), "/pause", what="pause")
+    )
+    during = owner.execute("select paused_at is not null from profile.connection").fetchone()
+    going_on = alice_browser.follow(submit(alice_browser, paused, "/pause", what="continue"))
+
+    assert "The connection is paused." in paused.text
+    assert "Look now" not in paused.text
+    assert during == (True,)
+    assert "The connection goes on." in going_on.text
+    assert owner.execute("select paused_at from profile.connection").fetchone() == (None,)
+
+
+def test_a_pull_is_due_at_once_and_once_a_minute(alice_browser: Visitor, owner: Rows) -> None:
+    fill(alice_browser, "github", field_token="t")
+    owner.execute("update profile.connection set next_pull_at = now() + interval '1 hour'")
+    page = alice_browser.get(one(owner, "github"))
+    first = alice_browser.follow(submit(alice_browser, page, "/pull"))
+    note(owner, last_pull_at=datetime.now(UTC))
+    second = submit(alice_browser, page, "/pull")
+
+    assert "The service looks now." in first.text
+    assert owner.execute("select next_pull_at <= now() from profile.connection").fetchone() == (
+        True,
+    )
+    assert second.status_code == 409
+    assert "it looked less than a minute ago" in second.text
+
+
+@pytest.mark.parametrize(("what", "status"), [("keep", "done"), ("remove", "undone")])
+def test_a_connection_ends_with_what_it_brought_or_without(
+    alice_browser: Visitor, owner: Rows, what: str, status: str
+) -> None:
+    fill(alice_browser, "owntracks", name="My phone")
+    note(owner, record_count=7)
+    page = alice_browser.get(one(owner).replace("?", "/end?"))
+    ended = alice_browser.follow(submit(alice_browser, page, "/end", what=what))
+    again = submit(alice_browser, page, "/end", what="keep")
+
+    assert "What it brought, 7 records" in text_of(page)
+    assert "The connection has ended." in ended.text
+    assert again.status_code == 409
+    assert hashes(owner) == []
+    assert owner.execute("select status from profile.import").fetchall() == [(status,)]
+    assert ("My phone" in ended.text) is (what == "keep")
+    assert events(owner) == ["connection_added", "connection_ended"]
+
+
+def test_what_an_ended_connection_brought_can_be_removed_later(
+    alice_browser: Visitor, owner: Rows
+) -> None:
+    fill(alice_browser, "owntracks")
+    note(owner, record_count=7)
+    address = one(owner).replace("?", "/end?")
+    submit(alice_browser, alice_browser.get(address), "/end", what="keep")
+
+    removed = submit(alice_browser, alice_browser.get(address), "/end")
+
+    assert removed.status_code == 303
+    assert owner.execute("select status from profile.import").fetchall() == [("undone",)]
+    assert alice_browser.get(address).status_code == 409
+
+
+@pytest.mark.parametrize("action", ["/key", "/end"])
+def test_what_changes_access_needs_a_fresh_sign_in(
+    alice_browser: Visitor, owner: Rows, action: str
+) -> None:
+    shown = fill(alice_browser, "owntracks")
+    address = one(owner)
+    page = alice_browser.get(address.replace("?", "/end?") if action == "/end" else address)
+    make_old(owner)
+
+    refused = submit(alice_browser, page, action)
+    asked = alice_browser.get(address.replace("?", "/end?"))
+
+    assert refused.status_code == 403
+    assert "Confirm in a new tab that it is you" in refused.text
+    assert asked.headers["location"].startswith("/confirm?next=")
+    assert hashes(owner) == [keys.hash_of(key_in(shown))] * 2
+
+
+def test_bob_neither_sees_nor_changes_a_connection_of_alice(
+    welcome: Welcome, bob: Person, alice_browser: Visitor, owner: Rows
+) -> None:
+    fill(alice_browser, "owntracks", name="alice-phone")
+    fill(alice_browser, "github", name="alice-code", field_token="t")
+    his = welcome(bob)
+    fill(his, "owntracks", name="bob-phone")
+    before = owner.execute("select * from profile.connection order by connection_id").fetchall()
+    own = his.get(one(owner))
+    ids = [each.partition("=")[2] for each in (one(owner, "github"), f"={uuid4()}", "=x", "=")]
+
+    for hers in ids:
+        answers = [
+            his.get(f"{PATH}?connection={hers or 'x'}"),
+            his.get(f"{PATH}/end?connection={hers}"),
+            submit(his, own, "/key", connection=hers),
+            submit(his, own, "/pause", connection=hers, what="pause"),
+            his.submit(own, form=1, connection=hers, what="remove"),
+        ]
+        assert [each.status_code for each in answers] == [404] * 5
+    assert "alice" not in his.get(PATH).text
+    assert (
+        owner.execute("select * from profile.connection order by connection_id").fetchall()
+        == before
+    )
+
+
 def test_the_draft_of_another_person_connects_for_oneself(
     welcome: Welcome, bob: Person, alice_browser: Visitor, owner: Rows
 ) -> None:
@@ -383,6 +515,24 @@ def test_the_draft_of_another_person_connects_for_oneself(
     ids = owner.execute("select distinct user_id, connection_id from profile.connection")
     assert len({connection_id for _, connection_id in ids}) == 2
     assert len({*hashes(owner)}) == 2
+
+
+def test_a_form_of_another_session_changes_nothing(alice_browser: Visitor, owner: Rows) -> None:
+    new = alice_browser.get(f"{PATH}?new=github")
+    fill(alice_browser, "github", field_token="t")
+    page = alice_browser.get(one(owner, "github"))
+    before = owner.execute("select * from profile.connection").fetchall()
+
+    answers = [
+        submit(alice_browser, new, csrf="x", field_token="t"),
+        submit(alice_browser, page, "/pause", csrf="x", what="pause"),
+        submit(alice_browser, page, "/pull", csrf="x"),
+        submit(alice_browser, page, "/pause", what="stop"),
+        submit(alice_browser, page, "/pause", connection=UUID(int=0).hex, what="pause"),
+    ]
+
+    assert [each.status_code for each in answers] == [403, 403, 403, 400, 404]
+    assert owner.execute("select * from profile.connection").fetchall() == before
 
 
 def test_the_view_that_linked_here_is_kept(alice_browser: Visitor, settings: Settings) -> None:
