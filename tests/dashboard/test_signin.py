@@ -395,6 +395,8 @@ def test_without_a_key_a_page_says_that_the_dashboard_is_not_set_up(
 
     assert [page.status_code for page in pages] == [503, 503, 503]
     assert all("SVC_DASHBOARD_KEY" in page.text for page in pages)
+    # Trying again would lead to the same page.
+    assert all(f'href="{settings.auth_url}">Your account' in page.text for page in pages)
     assert signed_out.status_code == 200
 
 
@@ -404,6 +406,7 @@ def test_signing_out_needs_a_press_on_a_page_of_this_server(
     browser.follow(browser.get(browser.consent()))
     own = set(browser.cookies)
 
+    cookie = browser.cookies[f"svc-dashboard-{urlsplit(settings.base_url).port}"]
     page = browser.get("/sign-out")
     forged = [
         browser.app.post("/sign-out", headers=headers)
@@ -419,6 +422,25 @@ def test_signing_out_needs_a_press_on_a_page_of_this_server(
     assert browser.cookies == {}
     assert f'href="{settings.auth_url}/sign-out"' in signed_out.text
     assert leads_to_sign_in(browser.get(WEEK), settings)
+    # A copy of the cookie opens nothing: its token is revoked.
+    browser.keep(f"svc-dashboard-{urlsplit(settings.base_url).port}", cookie)
+    assert leads_to_sign_in(browser.get(WEEK), settings)
+
+
+def test_signing_out_ends_the_cookies_while_no_authorization_server_answers(
+    settings: Settings, open_browser: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    (dead,) = processes.free_ports(1)
+    moved = replace(settings, auth_internal_url=f"http://localhost:{dead}")
+    browser = open_browser()
+    browser.follow(browser.get(browser.consent()))
+
+    with AppClient(application(moved), settings.base_url) as app:
+        signed_out = replace(browser, app=app).submit(browser.get("/sign-out"))
+
+    assert signed_out.status_code == 303
+    assert browser.cookies == {}
+    assert "revoking a token at sign-out failed: no response (ConnectError)" in caplog.messages
 
 
 def test_the_question_can_be_shown_again(browser: Browser) -> None:

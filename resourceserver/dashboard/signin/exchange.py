@@ -1,7 +1,8 @@
-"""The token request of the dashboard (RFC 6749, section 4.1.3; RFC 7636, section 4.5; RFC 8707, section 2.2).
+"""The requests of the dashboard to the authorization server.
 
-The module imports an HTTP client, which nothing else in the resource server needs; it is therefore imported
-at the first exchange.
+These are the token request (RFC 6749, section 4.1.3; RFC 7636, section 4.5; RFC 8707, section 2.2) and the
+revocation request (RFC 7009, section 2.1). The module imports an HTTP client, which nothing else in the resource server needs; it is therefore imported
+at the first request.
 """
 
 import asyncio
@@ -18,7 +19,9 @@ from shared.settings import Settings
 from shared.tokens import Token
 
 _TIMEOUT_S: Final = 8.0
-"""The time limit for the whole exchange, from the first byte sent to the last byte received."""
+"""The time limit for a whole exchange, from the first byte sent to the last byte received."""
+_REVOKED_WITHIN_S: Final = 3.0
+"""The time limit for a revocation: a person waits for the page that says that they are signed out."""
 _MOST_BYTES: Final = 16 * 1024
 
 
@@ -41,7 +44,7 @@ class Exchanged:
 async def redeem(chosen: Settings, code: str, code_verifier: str) -> Exchanged:
     """Return the access token for a code. Raises ExchangeFailed."""
     status, body = await _post(
-        f"{chosen.auth_internal_url or chosen.auth_url}/oauth/token",
+        f"{_server(chosen)}/oauth/token",
         {
             "grant_type": "authorization_code",
             "code": code,
@@ -58,18 +61,32 @@ async def redeem(chosen: Settings, code: str, code_verifier: str) -> Exchanged:
     return _parse(body)
 
 
-async def _post(url: str, fields: dict[str, str]) -> tuple[int, bytes]:
+async def revoke(chosen: Settings, token: Token) -> None:
+    """Revoke an access token. Raises ExchangeFailed; then it stays valid until it expires."""
+    fields = {"token": token.text, "client_id": dashboard.DASHBOARD_CLIENT_ID}
+    status, _ = await _post(f"{_server(chosen)}/oauth/revoke", fields, _REVOKED_WITHIN_S)
+    if status != 200:
+        raise ExchangeFailed(f"status {status}")
+
+
+def _server(chosen: Settings) -> str:
+    return chosen.auth_internal_url or chosen.auth_url
+
+
+async def _post(
+    url: str, fields: dict[str, str], timeout_s: float = _TIMEOUT_S
+) -> tuple[int, bytes]:
     body = bytearray()
     try:
         async with (
-            asyncio.timeout(_TIMEOUT_S),
+            asyncio.timeout(timeout_s),
             # A sign-in an hour and person does not pay for connections that are kept open.
             httpx2.AsyncClient(
                 # Ignore proxies of the environment: the authorization server is a part of the deployment.
                 verify=_certificates(url.startswith("https://")),
                 trust_env=False,
                 follow_redirects=False,
-                timeout=_TIMEOUT_S,
+                timeout=timeout_s,
                 # A compressed response could be far longer than its transfer size.
                 headers={"Accept": "application/json", "Accept-Encoding": "identity"},
             ) as client,

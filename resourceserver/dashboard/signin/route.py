@@ -35,6 +35,7 @@ from shared import dashboard, settings, tokens, web
 from shared.pages.layout import HEADERS, POLICY, Layout
 from shared.scopes import SCOPES
 from shared.settings import Settings
+from shared.tokens import Token
 
 if TYPE_CHECKING:
     from resourceserver.dashboard.signin.exchange import Exchanged
@@ -72,6 +73,7 @@ _NOT_SET_UP: Final = Notice(
     "The dashboard is not set up",
     "This server has no key for the dashboard's cookies. The operator of this service can set "
     "SVC_DASHBOARD_KEY, or run 'svc migrate', which makes a key, and start the server again.",
+    "Your account",
 )
 _DID_NOT_LAST: Final = Notice(
     403,
@@ -152,10 +154,7 @@ class SignIn:
         The session may still refuse it (Unauthorized): the grant is revoked, or the token is for another
         resource. That counts as no cookie.
         """
-        content = None
-        if self.cookies is not None and request.method in ("GET", "HEAD"):
-            content = self.cookies.open(request, self.cookies.name)
-        token = None if content is None else tokens.parse(tokens.ACCESS, content["token"])
+        token = self._token(request) if request.method in ("GET", "HEAD") else None
         if token is None:
             return None
         return Credential(token, (), (self.settings.base_url,), web.notes(request))
@@ -243,9 +242,15 @@ class SignIn:
         )
 
     async def sign_out(self, request: Request) -> Response:
-        """End all cookies of the dashboard in this browser, and the pages that it has kept."""
+        """End all cookies of the dashboard in this browser, its token, and the pages that it has kept.
+
+        The cookies end whether or not the authorization server answers.
+        """
         if not self._is_own_form(request):
             return self._render("forged.html", 403)
+        token = self._token(request)
+        if token is not None:
+            await self._revoke(token)
         response = _redirect(SIGN_OUT_PATH)
         response.headers["Clear-Site-Data"] = '"cache"'
         if self.cookies is not None:
@@ -282,6 +287,21 @@ class SignIn:
         cookies.set(response, cookies.attempt_name(state), attempt, _ATTEMPT_S)
         return response
 
+    def _token(self, request: Request) -> Token | None:
+        content = None
+        if self.cookies is not None:
+            content = self.cookies.open(request, self.cookies.name)
+        return None if content is None else tokens.parse(tokens.ACCESS, content["token"])
+
+    async def _revoke(self, token: Token) -> None:
+        """Revoke a token, or log that this failed."""
+        from resourceserver.dashboard.signin import exchange  # noqa: PLC0415 -- it imports an HTTP client
+
+        try:
+            await exchange.revoke(self.settings, token)
+        except exchange.ExchangeFailed as error:
+            log.warning("revoking a token at sign-out failed: %s", error)
+
     async def _redeem(self, code: str | None, verifier: str) -> "Exchanged":
         """Return the token for a code. Raises _Failed."""
         from resourceserver.dashboard.signin import exchange  # noqa: PLC0415 -- it imports an HTTP client
@@ -313,7 +333,14 @@ class SignIn:
     def _page(self, notice: Notice, path: str) -> Response:
         view = self.destination(path)
         sign_in = f"{SIGN_IN_PATH}?{urlencode({'to': view})}"
-        link = view if notice is _UNCHANGED else sign_in
+        # Without a key, trying again leads to the same page. The account's own pages work.
+        link = (
+            self.settings.auth_url
+            if notice is _NOT_SET_UP
+            else view
+            if notice is _UNCHANGED
+            else sign_in
+        )
         return self._render("problem.html", notice.status, notice=notice, link=link)
 
     def _render(self, template: str, status: int, **content: object) -> Response:
