@@ -232,6 +232,14 @@ PROBLEMS: Final[Mapping[str, Problem]] = {
         "The service no longer accepts the key or the password.",
         "Make a new one there, and connect again.",
     ),
+    "access_denied": Problem(
+        "The key or token does not permit reading.",
+        "Make one there that may read what this connection brings, and connect again.",
+    ),
+    "history_private": Problem(
+        "The service keeps this history private.",
+        "Make it public in the settings of the service. It is tried again.",
+    ),
     "not_found": Problem(
         "There is nothing at this address, or nobody with this name.",
         "Copy it again from the service, and connect again.",

@@ -74,15 +74,20 @@ def _read_pages(file: File, _person: Person) -> Records:
     paths = ("item.track.item", "item.recenttracks.track.item", "recenttracks.track.item")
     for _, value in elements(file, *paths):
         try:
-            track = values.members(value)
-            # What is playing now has no time yet.
-            if "date" in track or "@attr" not in track:
-                yield _track(track)
+            if not is_playing(value):
+                yield listen_of(value)
         except Flaw as flaw:
             yield values.refused(flaw, value)
 
 
-def _track(track: dict[str, Any]) -> Listen:
+def is_playing(value: Any) -> bool:
+    """Return whether a track of the interface is playing now, so that it has no time yet."""
+    return isinstance(value, dict) and "date" not in value and "@attr" in value
+
+
+def listen_of(value: Any) -> Listen:
+    """Return the listen of a track of the interface. Raises Flaw."""
+    track = values.members(value)
     date = track.get("date")
     return listen(
         values.epoch(date.get("uts") if isinstance(date, dict) else None),

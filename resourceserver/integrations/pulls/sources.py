@@ -3,7 +3,11 @@
 from collections.abc import Mapping
 from typing import Final
 
-from resourceserver.integrations.pulls import calendar
+from resourceserver.integrations.pulls import calendar, lastfm, listenbrainz
 from resourceserver.integrations.pulls.pulling import Pull
 
-PULLS: Final[Mapping[str, Pull]] = {"calendar": calendar.pull}
+PULLS: Final[Mapping[str, Pull]] = {
+    "calendar": calendar.pull,
+    "listenbrainz_user": listenbrainz.pull,
+    "lastfm": lastfm.pull,
+}
