@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from typing import Final
 
-from resourceserver.integrations.pulls import calendar, lastfm, listenbrainz
+from resourceserver.integrations.pulls import calendar, github, lastfm, listenbrainz
 from resourceserver.integrations.pulls.pulling import Pull
 
 PULLS: Final[Mapping[str, Pull]] = {
     "calendar": calendar.pull,
+    "github": github.pull,
     "listenbrainz_user": listenbrainz.pull,
     "lastfm": lastfm.pull,
 }
