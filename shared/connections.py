@@ -169,7 +169,12 @@ _KINDS: Final = (
         "is_pulled",
         "github",
         fields=(
-            Field("token", "Token", "A fine-grained token that may only read.", is_secret=True),
+            Field(
+                "token",
+                "Token",
+                "A fine-grained token for all repositories, which may read Contents and Pull requests.",
+                is_secret=True,
+            ),
         ),
     ),
     Kind(
