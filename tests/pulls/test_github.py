@@ -326,6 +326,20 @@ def test_a_repository_that_the_service_cannot_read_comes_last_and_is_then_left_o
     ]
 
 
+def test_a_history_without_an_end_costs_so_many_requests_a_pull(
+    running: Service, hub: GitHub
+) -> None:
+    hub.own = {"endless": "2026-01-14T11:00:00Z"}
+    hub.commits = {"endless": [commit(number) for number in range(10_000)]}
+    hub.page = 1
+
+    first = pull(running)
+    second = pull(running, first.state)
+
+    assert len(running.received) == MOST_REQUESTS
+    assert [each.key for each in (first.records[0], second.records[0])] == [sha(0), sha(57)]
+
+
 def test_a_token_that_may_write_is_noted(running: Service, hub: GitHub) -> None:
     noted = []
     for scopes in ("", "read:user, user:email", "repo, read:org"):

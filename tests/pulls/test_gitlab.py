@@ -329,6 +329,19 @@ def test_a_project_that_the_server_cannot_read_comes_last_and_is_then_left_out(
     assert not [call for call in running.received if "/10/repository" in call.path]
 
 
+def test_a_list_that_repeats_costs_so_many_requests_a_pull(running: Service, lab: GitLab) -> None:
+    repeated = [request(number) for number in range(100)]
+    running.answering = lambda call: (
+        Answer(repeated) if call.path.endswith("/v4/merge_requests") else lab(call)
+    )
+
+    first = pull(running)
+    second = pull(running, first.state)
+
+    assert len(running.received) == MOST_REQUESTS
+    assert len({each.key for each in first.records + second.records}) == 100
+
+
 def test_a_token_that_may_write_is_noted(running: Service, lab: GitLab) -> None:
     reading = pull(running).state
     lab.scopes = ["read_user", "api"]
