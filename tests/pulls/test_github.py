@@ -10,6 +10,7 @@ import pytest
 
 from resourceserver.integrations.imports import checks
 from resourceserver.integrations.pulls import github
+from resourceserver.integrations.pulls import service as pulls_service
 from resourceserver.integrations.pulls.service import MOST_REQUESTS
 from resourceserver.integrations.records import CodeEvent
 from tests.pulls.pulled import NOW, Answer, Call, Outcome, Service, again, service
@@ -338,6 +339,22 @@ def test_a_history_without_an_end_costs_so_many_requests_a_pull(
 
     assert len(running.received) == MOST_REQUESTS
     assert [each.key for each in (first.records[0], second.records[0])] == [sha(0), sha(57)]
+
+
+def test_a_slow_service_is_left_after_a_time(
+    running: Service, hub: GitHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pulls_service, "LONGEST_S", 0)
+    hub.own = {"svc": "2026-01-14T11:00:00Z"}
+    hub.commits = {"svc": [commit(1)]}
+
+    late = pull(running)
+    requests = len(running.received)
+    monkeypatch.undo()
+    rest = pull(running, late.state)
+
+    assert (requests, late.records) == (1, [])
+    assert [each.sha for each in rest.records] == [sha(1)]
 
 
 def test_a_token_that_may_write_is_noted(running: Service, hub: GitHub) -> None:

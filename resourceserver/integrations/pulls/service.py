@@ -1,12 +1,13 @@
 """Requests of one pull to a service that answers in JSON.
 
-Their number is bounded: a pull that has used them up ends, and the next one continues where its state
-says. An answer that is not a success becomes a PullFailed, with the time that the service wants to be left
-alone.
+Their number and time are bounded: a pull that has used them up ends, and the next one continues where its
+state says. An answer that is not a success becomes a PullFailed, with the time that the service wants to be
+left alone.
 """
 
 import json
 import logging
+import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from copy import deepcopy
 from email.utils import format_datetime
@@ -23,6 +24,8 @@ log = logging.getLogger("svc.worker")
 
 MOST_REQUESTS: Final = 60
 """The most requests of one pull."""
+LONGEST_S: Final = 300
+"""After this time a pull makes no more requests, so that a slow server does not delay other people."""
 
 
 class Reply(NamedTuple):
@@ -42,7 +45,13 @@ class Service:
         self._fetch = source.fetch
         self._now = source.person.now
         self._headers = {"Accept": "application/json", **headers}
-        self.requests_left = MOST_REQUESTS
+        self._made = 0
+        self._deadline = time.monotonic() + LONGEST_S
+
+    @property
+    def requests_left(self) -> int:
+        """How many more requests this pull may make."""
+        return 0 if time.monotonic() >= self._deadline else MOST_REQUESTS - self._made
 
     def get(
         self,
@@ -70,7 +79,7 @@ class Service:
         body: bytes | None,
         allowed: Collection[int],
     ) -> Reply:
-        self.requests_left -= 1
+        self._made += 1
         answer = self._fetch(method, url, headers={**self._headers, **headers}, body=body)
         is_success = 200 <= answer.status < 300
         if not is_success and answer.status not in allowed:
