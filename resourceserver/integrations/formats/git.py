@@ -19,8 +19,6 @@ from resourceserver.integrations.values import Flaw
 LOG: Final = (
     *("-c", "core.quotePath=true", "-c", "log.showSignature=false"),
     *("log", "--all", "--numstat", "--no-renames", "--no-color", "--format=%x1e%H%x09%aI%x09%s"),
-    # A repository cannot name programs that git then runs.
-    *("--no-ext-diff", "--no-textconv"),
 )
 """The arguments of git; an ``--author`` may follow."""
 
