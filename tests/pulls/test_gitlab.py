@@ -262,6 +262,8 @@ def test_the_whole_history_comes_once_and_then_what_is_new(
     first = date(2025, 1, 1)
     days = [(first + timedelta(days=number)).isoformat() for number in range(60)]
     lab.projects = [project(number) for number in range(10, 22)]
+    # The server had a wrong clock at that time.
+    lab.projects[1]["last_activity_at"] = "2027-01-01T00:00:00.000Z"
     lab.commits = {
         number: [commit(100 * number + each) for each in range(13)] for number in range(10, 22)
     }
@@ -285,7 +287,7 @@ def test_the_whole_history_comes_once_and_then_what_is_new(
     lab.authored.append(request(300, "2026-01-15T12:00:00.000Z"))
     lab.others.append(request(400, author=OTHER))
     lab.events.append(event("approved", 400, "2026-01-15T12:00:00.000Z"))
-    lab.projects[0]["last_activity_at"] = "2026-01-15T12:00:00.000Z"
+    lab.projects[0]["last_activity_at"] = "2026-01-15T11:50:00.000Z"
     lab.commits[10].insert(0, commit(9999))
     new, _ = again(lambda given: pull(running, given or state))
     assert {(each.type, each.number, each.sha) for each in new} >= {
@@ -392,7 +394,11 @@ def test_an_answer_without_a_user_is_a_problem(
 
 def test_values_of_another_shape_are_refused_or_left_out(running: Service, lab: GitLab) -> None:
     hostile: dict[str, Any] = {
-        "merge_requests": [7, request(1, created_at=None), request(2, references={}, web_url=3)],
+        "merge_requests": [
+            7,
+            request(1, created_at=None),
+            request(2, references={}, web_url="https://["),
+        ],
         "events": [7, {"project_id": 10, "note": 7}, event("approved", 1) | {"created_at": "x"}],
         "projects": [7, {"id": "x"}, project(10) | {"path_with_namespace": "a\0"}, project(11)],
         "projects/11/repository/commits": [
@@ -401,7 +407,7 @@ def test_values_of_another_shape_are_refused_or_left_out(running: Service, lab: 
             commit(2, authored_date="\ud800"),
             commit(3, stats=[], parent_ids=7, title="\0"),
         ],
-        "projects/10/merge_requests": [7, request(1, author=OTHER)],
+        "projects/10/merge_requests": [7, {"iid": []}, request(1, author=OTHER)],
     }
     running.answering = lambda call: (
         Answer(hostile[path])

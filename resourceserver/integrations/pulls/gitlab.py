@@ -79,7 +79,7 @@ def _events(source: Source, state: dict[str, Any]) -> Iterator[Item]:
             if reviews is None:
                 break
             yield from reviews
-    _list_projects(service, address, state, addresses)
+    _list_projects(service, address, state, addresses, source.person.now)
     yield from _commits(service, address, state)
 
 
@@ -235,7 +235,10 @@ def _repository(value: Any) -> str | None:
     reference = values.text(member(value, "references", "full"))
     if reference is not None:
         return reference.rpartition("!")[0] or None
-    path = urlsplit(values.text(member(value, "web_url")) or "").path
+    try:
+        path = urlsplit(values.text(member(value, "web_url")) or "").path
+    except ValueError:
+        return None
     return path.partition("/-/")[0].strip("/") or None
 
 
@@ -273,7 +276,7 @@ def _reviews_of(
             {"iids[]": numbers, "state": "all", "per_page": PAGE},
             allowed=_NOT_READABLE,
         )
-        found = {member(each, "iid"): each for each in elements(reply.value)}
+        found = {values.count(member(each, "iid")): each for each in elements(reply.value)}
         for number, event in numbered:
             request = found.get(number)
             if request is None:
@@ -296,7 +299,7 @@ def _addresses(service: Service, address: str, user: Any) -> list[str]:
 
 
 def _list_projects(
-    service: Service, address: str, state: dict[str, Any], addresses: list[str]
+    service: Service, address: str, state: dict[str, Any], addresses: list[str], now: datetime
 ) -> None:
     """Put the projects that were active since the last list of them into the queue."""
     active_after, queue = state["active_after"], state["queue"]
@@ -320,6 +323,8 @@ def _list_projects(
         for project in found:
             at = _time(project, "last_activity_at")
             if at is not None:
+                # An activity of the future must not hide those until then.
+                at = min(at, now)
                 state["newest_activity"] = max(state["newest_activity"] or "", _instant(at))
             if active_after is None or _is_to_read(state["looks"], project):
                 _enqueue(queue, project, active_after, addresses)
