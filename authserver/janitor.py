@@ -69,6 +69,7 @@ KINDS: Final = (
     Kind("applications without use for two years", SQL["idle_clients"]),
     Kind("expired counts of attempts", SQL["delete_idle_keys"]),
     Kind("security events older than 400 days", SQL["old_security_events"]),
+    Kind("beats of editors older than 30 days", SQL["old_beats"]),
     # This may take longest, so it is last.
     Kind("data of accounts that were deleted", SQL["data_of_deleted_accounts"]),
 )

@@ -349,6 +349,10 @@ with unused as (
 -- Security events, by the only function that may delete them. Answers a row for each deleted event.
 select from generate_series(1, svc.forget_security_events(%(batch)s))
 
+-- name: old_beats
+-- Beats of editors, by the only function that may delete them. Answers a row for each deleted beat.
+select from generate_series(1, svc.forget_beats(%(batch)s))
+
 -- name: data_of_deleted_accounts
 -- Data of deleted accounts, by the only function that may delete it.
 select from generate_series(1, svc.forget_departed(%(batch)s))

@@ -29,6 +29,7 @@ grant usage on schema svc to svc_authserver;
 grant execute on function svc.check_version, svc.limit_page to svc_authserver;
 grant execute
     on function svc.forget_security_events,
+                svc.forget_beats,
                 svc.delete_account,
                 svc.forget_departed,
                 svc.try_rules,
@@ -225,6 +226,13 @@ grant select (user_id, date, marked_at), insert, update (marked_at)
     to svc_importer;
 grant select (user_id, date), insert, update (marked_at, is_left_raw)
     on activity.rollup_due
+    to svc_importer;
+-- Beats of editors, and the sessions that are derived from them (beats.sql).
+grant execute
+    on function svc.keep_beats,
+                svc.kept_beats,
+                svc.derived_sessions,
+                svc.replace_derived_sessions
     to svc_importer;
 -- Only a tracker is noted as having sent something.
 revoke insert, update (source, last_sync_at) on activity.device_stream from svc_importer;

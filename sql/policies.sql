@@ -106,6 +106,7 @@ select svc.secure_user_table('activity.device', p_is_imported => true);
 select svc.secure_user_table('activity.device_stream', p_is_imported => true);
 select svc.secure_user_table('activity.app_session', p_is_imported => true);
 select svc.secure_user_table('activity.coding_session', p_is_imported => true);
+select svc.secure_user_table('activity.beat');
 select svc.secure_user_table('activity.goal');
 select svc.secure_user_table('activity.daily_summary');
 select svc.secure_user_table('activity.summary_due', p_is_imported => true);

@@ -49,3 +49,53 @@ as $$
     select count(*)::integer
       from forgotten;
 $$;
+
+-- Removes beats that are older than 30 days, at most `p_batch` of them, and returns how many. The
+-- table's only index begins with person and connection, so each connection is searched by itself.
+create or replace function svc.forget_beats(p_batch integer)
+returns integer
+language plpgsql
+volatile
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    person  uuid    := '00000000-0000-0000-0000-000000000000';
+    brought uuid    := '00000000-0000-0000-0000-000000000000';
+    removed integer := 0;
+    gone    integer;
+begin
+    loop
+        select beat.user_id,
+               beat.import_id
+          into person,
+               brought
+          from activity.beat
+         where (beat.user_id, beat.import_id) > (person, brought)
+         order by beat.user_id,
+                  beat.import_id
+         limit 1;
+        if not found then
+            return removed;
+        end if;
+        delete from activity.beat
+         where ctid = any (
+                   array(
+                       select beat.ctid
+                         from activity.beat
+                        where beat.user_id = person
+                          and beat.import_id = brought
+                          and beat.beat_at < now() - interval '30 days'
+                        order by beat.beat_at
+                        limit p_batch - removed
+                          for update skip locked
+                   )
+               );
+        get diagnostics gone = row_count;
+        removed := removed + gone;
+        exit when removed >= p_batch;
+    end loop;
+    return removed;
+end
+$$;

@@ -126,6 +126,10 @@ begin
                   and referring.calendar_id = calendar.calendar_id
            );
 
+    delete from activity.beat
+     where user_id = p_user_id
+       and import_id = p_import_id;
+
     -- The days of sessions are marked, as ingest does when it writes them; what each device has sent is counted again.
     with removed as (
         delete from activity.app_session

@@ -52,6 +52,7 @@ UNAUTHORIZED: Final = "applications without a consent for 90 days"
 IDLE: Final = "applications without use for two years"
 ATTEMPTS: Final = "expired counts of attempts"
 EVENTS: Final = "security events older than 400 days"
+BEATS: Final = "beats of editors older than 30 days"
 DEPARTED: Final = "data of accounts that were deleted"
 
 Clean = Callable[..., dict[str, int]]
@@ -681,6 +682,7 @@ TABLES: Final = {
     IDLE: "oauth.client",
     ATTEMPTS: "identity.throttle",
     EVENTS: "identity.security_event",
+    BEATS: "activity.beat",
     DEPARTED: "identity.departed_user",
 }
 
@@ -762,6 +764,14 @@ def three_of_each(
                now() - interval '2 days', true
           from granted
          cross join generate_series(1, 3) as n
+        """,
+        [alice.user_id],
+    )
+    owner.execute(
+        """
+        insert into activity.beat (user_id, import_id, beat_at, beat_key, content)
+        select %s, gen_random_uuid(), now() - interval '31 days', gen_random_uuid(), '{}'
+          from generate_series(1, 3)
         """,
         [alice.user_id],
     )

@@ -11,7 +11,7 @@ from resourceserver.endpoints import ENDPOINTS
 
 SCOPES: Final = {
     "read:activity": {
-        *("activity.app_session", "activity.app_time", "activity.app_timeline"),
+        *("activity.app_session", "activity.app_time", "activity.app_timeline", "activity.beat"),
         *("activity.category_rule", "activity.category_score", "activity.coding_session"),
         *("activity.coding_time", "activity.daily_summary", "activity.device"),
         *("activity.device_stream", "activity.goal", "activity.label", "activity.rollup_due"),
