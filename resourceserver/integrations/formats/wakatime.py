@@ -48,7 +48,7 @@ def beat(value: Any) -> Beat:
         kind=kind,
         file=values.text(given.get("entity")) if kind == "file" else None,
         branch=values.text(given.get("branch")),
-        editor=_editor(values.text(given.get("user_agent_id"))),
+        editor=editor(values.text(given.get("user_agent_id"))),
         activity=ACTIVITIES.get(category.lower(), "other") if category else None,
         is_write=given.get("is_write") is True,
         lines_added=values.count(given.get("line_additions")),
@@ -63,7 +63,8 @@ def _device(machine: str | None) -> str:
     return f"wakatime-{machine[:8]}" if _is_id(machine) else machine
 
 
-def _editor(user_agent: str | None) -> str | None:
+def editor(user_agent: str | None) -> str | None:
+    """Return the name of the editor in the user agent of a plug-in of WakaTime."""
     named = _EDITOR.search(user_agent) if user_agent else None
     return named.group(1) if named else None
 

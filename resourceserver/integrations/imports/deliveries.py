@@ -87,9 +87,9 @@ def count(
         "last_at": batch.last_at,
     }
     if batch.count:
-        (name,) = target.connection.execute(SQL["add_delivery"], common | values).fetchone() or (
-            "",
-        )
+        # Its result is waited for only if it is needed: the caller may have begun a pipeline.
+        part = target.connection.execute(SQL["add_delivery"], common | values)
+        (name,) = (part.fetchone() if outcome.refused else None) or ("",)
         for reason, (number, examples) in outcome.refused.items():
             target.connection.execute(
                 receipts.SQL["add_refusals"],

@@ -6,13 +6,20 @@ from typing import Final
 from starlette.routing import Route
 
 from resourceserver.api.session import Reader
-from resourceserver.integrations.receivers import listenbrainz, osmand, overland, owntracks
+from resourceserver.integrations.receivers import (
+    listenbrainz,
+    osmand,
+    overland,
+    owntracks,
+    wakatime,
+)
 from resourceserver.integrations.receivers.health import route as health
 from resourceserver.integrations.receivers.receiving import Receiving
 
 Routes = Callable[[Receiving, Reader], list[Route]]
 
 BY_KIND: Final[Mapping[str, Routes]] = {
+    "wakatime": wakatime.routes,
     "listenbrainz": listenbrainz.routes,
     "owntracks": owntracks.routes,
     "overland": overland.routes,

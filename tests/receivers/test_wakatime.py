@@ -1,0 +1,349 @@
+"""Editors that send beats as they send them to WakaTime: keys, bodies, answers, and what is stored."""
+
+import base64
+import gzip
+import json
+import logging
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Final
+
+import httpx2
+import psycopg
+import pytest
+from starlette.testclient import TestClient
+
+import resourceserver.app
+from resourceserver.integrations.receivers.wakatime import BASE, MOST_BEATS
+from shared.settings import Settings
+from tests.client import AppClient
+from tests.conftest import Person
+from tests.connecting import Connected, connect, state
+
+BULK: Final = f"{BASE}/users/current/heartbeats.bulk"
+AGENT: Final = "wakatime/v1.98.1 (linux-6.1.0) go1.22.4 vscode/1.90.0 vscode-wakatime/24.6.0"
+NOW: Final = int(time.time())
+NINE: Final = NOW - 86_400
+OK: Final = [None, 201]
+
+
+@pytest.fixture(scope="module")
+def server(deployment: Settings) -> Iterator[TestClient]:
+    """The resource server with this receiver."""
+    chosen = replace(deployment, base_url="http://testserver", receivers=("wakatime",))
+    app = resourceserver.app.create(chosen)
+    with AppClient(app, raise_server_exceptions=False) as client:
+        yield client
+
+
+@pytest.fixture
+def editor(owner: psycopg.Connection[Any], alice: Person) -> Connected:
+    """A connection of alice."""
+    return connect(owner, alice, "wakatime")
+
+
+def bearer(editor: Connected, **headers: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {editor.key}"} | headers
+
+
+def basic(text: str) -> dict[str, str]:
+    return {"Authorization": f"Basic {base64.b64encode(text.encode()).decode()}"}
+
+
+def beat(at: Any = NINE, **members: Any) -> dict[str, Any]:
+    return {
+        "time": at,
+        "entity": "/src/svc/app.py",
+        "type": "file",
+        "category": "coding",
+        "project": "svc",
+        "branch": "main",
+        "language": "Python",
+        "user_agent": AGENT,
+    } | members
+
+
+def post(
+    server: TestClient, editor: Connected, *beats: Any, path: str = BULK, **headers: str
+) -> httpx2.Response:
+    # Half of a surrogate pair can be sent as ASCII alone.
+    body = json.dumps(list(beats))
+    sent = bearer(editor, **headers) | {"Content-Type": "application/json"}
+    return server.post(path, content=body, headers=sent)
+
+
+def sessions(owner: psycopg.Connection[Any], *columns: str) -> list[Any]:
+    """Return these columns of all sessions as JSON has them, in the order of their starts."""
+    rows = owner.execute(
+        "select to_json(session) from activity.coding_session as session order by started_at, project"
+    )
+    found = [row for (row,) in rows]
+    return [
+        tuple(row[name] for name in columns) if columns[1:] else row[columns[0]] for row in found
+    ]
+
+
+def test_beats_become_a_session_and_each_has_its_answer(
+    server: TestClient, editor: Connected, owner: psycopg.Connection[Any]
+) -> None:
+    answer = post(
+        server,
+        editor,
+        beat(NINE + 0.25, is_write=True, line_additions=3, ai_line_changes=7),
+        beat(NINE + 60, entity="/src/svc/db.py", human_line_changes=2),
+        beat(NINE + 120, category="debugging", line_deletions=1),
+        **{"X-Machine-Name": "alice%27s+laptop", "TimeZone": "Asia/Kathmandu"},
+    )
+
+    assert (answer.status_code, answer.json()) == (202, {"responses": [OK, OK, OK]})
+    row = owner.execute("select to_json(s) from activity.coding_session as s").fetchone()
+    assert row is not None
+    session = row[0]
+    assert (
+        session
+        | {
+            "idempotency_key": f"wk:svc:Python:{NINE * 1000 + 250}",
+            "project": "svc",
+            "language": "Python",
+            "file": None,
+            "branch": "main",
+            "editor": "vscode",
+            "activity": "coding",
+            "lines_added": 3,
+            "lines_removed": 1,
+            "is_write": True,
+            "utc_offset": "+05:45",
+            "source": "wakatime",
+            "metadata": {
+                "beats": 3,
+                "activities": {"coding": 2, "debugging": 1},
+                "ai_line_changes": 7,
+                "human_line_changes": 2,
+            },
+        }
+        == session
+    )
+    started, ended = (datetime.fromisoformat(session[name]) for name in ("started_at", "ended_at"))
+    assert (started.timestamp(), ended.timestamp()) == (NINE + 0.25, NINE + 120)
+    assert owner.execute("select name from activity.device").fetchall() == [("alice's laptop",)]
+    found = state(owner, editor)
+    assert (found["reached"], found["record_count"], found["problem"]) == ("live", 3, None)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        BASE,
+        f"{BASE}/heartbeats",
+        f"{BASE}/users/alice/heartbeats",
+        f"{BASE}/users/current/heartbeats.bulk",
+    ],
+)
+def test_all_addresses_take_a_single_beat_and_compressed_bodies(
+    server: TestClient, editor: Connected, owner: psycopg.Connection[Any], path: str
+) -> None:
+    headers = bearer(editor, **{"Content-Encoding": "gzip", "Content-Type": "application/json"})
+
+    answer = server.post(path, content=gzip.compress(json.dumps(beat()).encode()), headers=headers)
+
+    assert (answer.status_code, answer.json()) == (202, {"responses": [OK]})
+    assert sessions(owner, "project") == ["svc"]
+
+
+def test_a_key_is_taken_wherever_editors_put_it(
+    server: TestClient, editor: Connected, caplog: pytest.LogCaptureFixture
+) -> None:
+    key = str(editor.key)
+    given = [
+        basic(key),
+        basic(f"{key}:"),
+        basic(f":{key}"),
+        basic(f"waka_{key}"),
+        {"Authorization": f"Bearer {key.upper()}"},
+    ]
+    for headers in given:
+        assert server.post(BULK, json=[], headers=headers).status_code == 202
+
+    with caplog.at_level(logging.INFO, "svc.access"):
+        answer = server.post(BULK, params={"api_key": key}, json=[beat()])
+
+    assert answer.status_code == 202
+    assert "route=wakatime_user_bulk" in caplog.text
+    assert key not in caplog.text
+    # No other address takes a key of the query.
+    assert server.get("/api/v1/me", params={"api_key": key}).status_code == 401
+    assert server.get("/api/v1/me", headers=bearer(editor)).status_code == 401
+
+
+def test_pages_of_any_origin_may_send(server: TestClient, editor: Connected) -> None:
+    preflight = server.options(
+        BULK,
+        headers={
+            "Origin": "https://editor.example",
+            "Access-Control-Request-Method": "POST",
+            "Access-Control-Request-Headers": "authorization, x-machine-name",
+        },
+    )
+    answer = post(server, editor, beat(), Origin="https://editor.example")
+
+    assert preflight.headers["access-control-allow-origin"] == "*"
+    assert "Authorization" in preflight.headers["access-control-allow-headers"]
+    assert answer.headers["access-control-allow-origin"] == "*"
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{}, basic("0c5e8f1e-8e3f-4c43-9a5b-0b2f6a3c1d11"), {"Authorization": "Basic !"}, basic("")],
+)
+def test_a_wrong_key_is_refused_in_words_of_wakatime(
+    server: TestClient, headers: dict[str, str]
+) -> None:
+    answer = server.post(BULK, json=[beat()], headers=headers)
+
+    assert (answer.status_code, answer.json()) == (401, {"error": "Unauthorized"})
+
+
+def test_too_many_wrong_keys_of_an_address_have_to_wait(deployment: Settings) -> None:
+    chosen = replace(deployment, base_url="http://testserver", receivers=("wakatime",))
+    with AppClient(resourceserver.app.create(chosen)) as server:
+        statuses = [server.post(BULK, json=[]).status_code for _ in range(61)]
+        last = server.post(BULK, json=[])
+
+    assert statuses == [401] * 60 + [429]
+    assert "error" in last.json()
+    assert last.headers["retry-after"] == "60"
+
+
+def test_only_beats_that_can_never_be_taken_are_refused(
+    server: TestClient, editor: Connected, owner: psycopg.Connection[Any]
+) -> None:
+    answer = post(
+        server,
+        editor,
+        "beat",
+        beat(None),
+        beat("soon"),
+        beat(NOW + 86_400 + 600),
+        beat(900_000_000),
+        # Small mistakes cost no time.
+        beat(NINE, entity=None, project="p" * 300, language=7, branch="b\0" * 200, lines="x"),
+        beat(NINE + 1, project="<<LAST_PROJECT>>", type=None, category=9, user_agent={}),
+        beat(NINE + 2, entity="\ud800", project="\ud800", line_additions=10**30),
+        beat(str(NINE + 3)),
+    )
+
+    pairs = answer.json()["responses"]
+    assert answer.status_code == 202
+    assert [status for _, status in pairs] == [400] * 5 + [201] * 4
+    assert all(set(value) == {"error"} for value, status in pairs if status == 400)
+    assert sessions(owner, "project") == ["p" * 255, "unknown", "\ufffd", "svc"]
+    refused = owner.execute(
+        "select reason, count from profile.import_refusal order by 1"
+    ).fetchall()
+    assert refused == [
+        ("invalid_time", 1),
+        ("missing_time", 1),
+        ("not_an_object", 1),
+        ("timestamp_in_future", 1),
+        ("timestamp_out_of_range", 1),
+    ]
+
+
+def test_clocks_may_be_a_year_behind_or_some_hours_ahead(
+    server: TestClient, editor: Connected, owner: psycopg.Connection[Any]
+) -> None:
+    year = 365 * 86_400
+    answer = post(server, editor, beat(NOW - year), beat(NOW + 7200), beat(NOW - year + 60))
+    again = post(server, editor, beat(NOW - year), beat(NOW + 7200), beat(NOW - year + 60))
+
+    assert answer.json() == again.json() == {"responses": [OK, OK, OK]}
+    starts = [datetime.fromisoformat(each).timestamp() for each in sessions(owner, "started_at")]
+    assert starts == [NOW - year, NOW + 7200]
+    # Beats that old are not kept.
+    assert owner.execute("select count(*) from activity.beat").fetchone() == (1,)
+    assert state(owner, editor)["record_count"] == 3
+
+
+def test_a_change_of_zone_during_a_session_keeps_the_first(
+    server: TestClient, editor: Connected, owner: psycopg.Connection[Any]
+) -> None:
+    post(server, editor, beat(NINE + 600), Timezone="Asia/Tokyo")
+    post(server, editor, beat(NINE), Timezone="Europe/Berlin")
+    post(server, editor, beat(NINE + 7200), Timezone="../etc/passwd")
+
+    zones = sessions(owner, "utc_offset")
+    assert (zones[0] in ("+01:00", "+02:00"), zones[1]) == (True, None)
+
+
+def test_a_body_that_is_not_json_is_refused(server: TestClient, editor: Connected) -> None:
+    headers = bearer(editor, **{"Content-Type": "application/json"})
+
+    for body in (b"", b"beats", b"[NaN]", b'{"a": '):
+        answer = server.post(BULK, content=body, headers=headers)
+        assert (answer.status_code, set(answer.json())) == (400, {"error"})
+
+
+def test_of_too_many_beats_the_rest_has_no_answer(server: TestClient, editor: Connected) -> None:
+    answer = post(server, editor, *(beat(NINE + number) for number in range(MOST_BEATS + 5)))
+
+    assert answer.json() == {"responses": [OK] * MOST_BEATS}
+
+
+def test_a_paused_connection_answers_success_and_keeps_nothing(
+    server: TestClient, editor: Connected, owner: psycopg.Connection[Any]
+) -> None:
+    owner.execute("update profile.connection set paused_at = now()")
+
+    assert post(server, editor, beat()).json() == {"responses": [OK]}
+    assert sessions(owner, "project") == []
+
+
+def test_the_gap_is_a_setting_of_the_connection(
+    server: TestClient, owner: psycopg.Connection[Any], alice: Person
+) -> None:
+    short = connect(owner, alice, "wakatime", gap_minutes="5")
+
+    post(server, short, beat(NINE), beat(NINE + 299), beat(NINE + 599))
+
+    assert len(sessions(owner, "project")) == 2
+
+
+def test_an_account_full_of_machines_takes_no_new_one(
+    server: TestClient, editor: Connected, owner: psycopg.Connection[Any], alice: Person
+) -> None:
+    owner.execute(
+        "insert into activity.device (user_id, name) select %s, number::text"
+        "  from generate_series(1, 1000) as number",
+        [alice.user_id],
+    )
+
+    refused = post(server, editor, beat(), **{"X-Machine-Name": "one too many"})
+    known = post(server, editor, beat(), **{"X-Machine-Name": "7"})
+
+    assert [status for _, status in refused.json()["responses"]] == [400]
+    assert known.json() == {"responses": [OK]}
+    assert len(sessions(owner, "project")) == 1
+
+
+def test_of_addresses_what_may_be_secret_is_dropped(
+    server: TestClient, editor: Connected, owner: psycopg.Connection[Any]
+) -> None:
+    post(server, editor, beat(type="url", entity="https://a:b@example.org/x?token=1#top"))
+    post(server, editor, beat(type="domain", entity="example.org?token=1"))
+
+    kept = owner.execute("select content->>'entity' from activity.beat order by 1").fetchall()
+    assert kept == [("example.org",), ("https://example.org/x",)]
+    assert sessions(owner, "file") == [None, None]
+
+
+def test_beats_of_bob_never_touch_alice(
+    server: TestClient, editor: Connected, owner: psycopg.Connection[Any], bob: Person
+) -> None:
+    other = connect(owner, bob, "wakatime")
+    post(server, editor, beat(NINE))
+
+    post(server, other, beat(NINE + 60))
+
+    assert len(sessions(owner, "project")) == 2
