@@ -53,7 +53,7 @@ def bodies_of_beats(count: int) -> list[bytes]:
     beats = [
         {
             "time": at + 0.25,
-            "entity": f"/home/alice/src/svc/module_{number // 5 % 12}.py",
+            "entity": f"/src/svc/module_{number // 5 % 12}.py",
             "type": "file",
             "category": "coding",
             "is_write": number % 6 == 0,
@@ -81,7 +81,7 @@ def bodies_of_sessions(count: int) -> list[bytes]:
             "duration_ms": 110_000,
             "project": ("svc", "garden")[number // 40 % 2],
             "language": ("Python", "SQL")[number // 7 % 2],
-            "file": f"/home/alice/src/svc/module_{number // 5 % 12}.py",
+            "file": f"/src/svc/module_{number // 5 % 12}.py",
             "branch": "main",
             "editor": "vscode",
             "is_write": number % 6 == 0,

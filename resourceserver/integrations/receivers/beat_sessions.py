@@ -7,8 +7,8 @@ the sessions next to it, however long these are. Only where a session would beco
 divided between two beats; then all beats of its chain are read again.
 
 Beats are kept for 30 days. An older one joins sessions in the same way, and one within a session is taken as
-known, since it can no longer be told from a beat that comes again. So nothing that comes late removes a
-session whose beats are gone. Of such sessions, none is divided.
+known, since it may be one that comes again. So nothing that comes late removes a session whose beats are
+gone. Of such sessions, none is divided.
 """
 
 import json
