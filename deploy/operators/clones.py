@@ -11,8 +11,6 @@ import click
 from resourceserver.integrations.formats.git import LOG
 from shared import screen
 
-# A clone names no programs that git then runs.
-_OWN_COUNTS: Final = ("--no-ext-diff", "--no-textconv")
 _CREDENTIALS: Final = re.compile(r"(?<=://)[^/@]*@")
 
 
@@ -36,8 +34,7 @@ def log(name: str, *, author: str | None, within: Path) -> Path:
         words = " ".join((remote or folder).split())
         file.write(f"# repository {words}\n".encode("utf-8", "replace"))
         file.flush()
-        chosen = ("--fixed-strings", f"--author={author}")
-        _run(name, *LOG, *_OWN_COUNTS, *chosen, output=file.fileno())
+        _run(name, *LOG, "--fixed-strings", f"--author={author}", output=file.fileno())
     return path
 
 
