@@ -232,7 +232,9 @@ FILLED: Final = {
 }
 """The tables that integrations fill, with the column that names where a row comes from."""
 SESSIONS: Final = {"activity.app_session", "activity.coding_session"}
-"""These are known by the key of ingest, and beats by their times."""
+"""These are known by the key of ingest."""
+PARTS: Final = {"activity.beat", "health.bucket", "health.message", "health.sleep_stage"}
+"""From these, receivers compute records; their primary keys say what is known."""
 
 
 def test_a_record_of_a_source_has_one_row(db: Rows) -> None:
@@ -254,7 +256,7 @@ def test_a_record_of_a_source_has_one_row(db: Rows) -> None:
     ).fetchall()
 
     keys = {table: constraints for table, constraints in rows if table in FILLED}
-    assert {table for table, _ in rows} == {*FILLED, *SESSIONS, "activity.beat"}
+    assert {table for table, _ in rows} == {*FILLED, *SESSIONS, *PARTS}
     assert keys == {
         table: [f"UNIQUE (user_id, {source}, provider_key)"] for table, source in FILLED.items()
     }
