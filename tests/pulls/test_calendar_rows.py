@@ -105,6 +105,20 @@ def test_a_series_that_begins_at_another_time_is_moved_as_a_whole(
     assert sorted(worker.events()) == [key("series", day, 11) for day in range(3)]
 
 
+def test_an_instance_that_is_no_longer_moved_is_where_its_series_has_it(
+    worker: Worker, served: Served
+) -> None:
+    series = event("series", at(0), "RRULE:FREQ=DAILY;COUNT=2", f"LAST-MODIFIED:{at(-9)}")
+    moved = event("series", at(5), f"RECURRENCE-ID:{at(1)}", f"LAST-MODIFIED:{at(-1)}")
+    served.have(series, moved)
+    worker.pull(served.host)
+
+    served.have(series)
+    worker.pull(served.host)
+
+    assert worker.events()[key("series", 1)] == (TODAY + timedelta(days=1), "confirmed")
+
+
 def test_events_of_a_calendar_that_became_empty_are_removed(worker: Worker, served: Served) -> None:
     served.have(event("1", at(0)), event("2", at(300)))
     worker.pull(served.host)

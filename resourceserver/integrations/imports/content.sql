@@ -285,7 +285,8 @@ select calendar_id,
    and provider_key = any (%(keys)s::text[])
 
 -- name: put_calendar_events
--- Writes events. The newer wins, unless the event itself says that it is older: events are moved and cancelled.
+-- Writes events. The newer wins, unless the event itself says that it is older: events are moved and cancelled. What a
+-- source has now wins in any case: an instance that is no longer moved is again as old as its series.
 with written as (
     insert into content.calendar_event (
         user_id,
@@ -430,7 +431,7 @@ with written as (
                excluded.conference_url,
                excluded.updated_at
            )
-       and coalesce(excluded.updated_at >= calendar_event.updated_at, true)
+       and (%(is_current)s or coalesce(excluded.updated_at >= calendar_event.updated_at, true))
     returning provider_key,
               xmax = 0 as is_new
 )

@@ -74,6 +74,8 @@ class Target:
     import_id: UUID
     zone: ZoneInfo
     full_urls: bool
+    is_current: bool = False
+    """Whether records are as their source has them now; a file may be older than what is known."""
     ids: dict[str, dict[Any, UUID]] = field(default_factory=dict)
     """Ids of what records refer to, by its kind, source and name."""
     locked: dict[str, dict[Any, UUID]] = field(default_factory=dict)
@@ -499,7 +501,9 @@ def put_calendar_events(target: Target, source: str, rows: Rows) -> Written:
         "calendar_ids": [known[key] for key in keys],
         "calendar": compact(indexes),
     }
-    return counted(target.execute("put_calendar_events", source, **values))
+    return counted(
+        target.execute("put_calendar_events", source, **values, is_current=target.is_current)
+    )
 
 
 def put_recordings(target: Target, source: str, rows: Rows) -> Written:

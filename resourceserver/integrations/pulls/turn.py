@@ -315,6 +315,7 @@ class _Writing:
                         self.claimed.import_id,
                         self.zone,
                         self.pulls.full_urls,
+                        is_current=True,
                     )
                     counts = deliveries.write(target, kind, batch, in_halves=in_halves)
                     if finish is not None:
