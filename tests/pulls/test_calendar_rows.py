@@ -105,6 +105,22 @@ def test_a_series_that_begins_at_another_time_is_moved_as_a_whole(
     assert sorted(worker.events()) == [key("series", day, 11) for day in range(3)]
 
 
+def test_the_window_ends_where_removal_ends(worker: Worker, served: Served) -> None:
+    served.have(
+        event("before", at(-367)),
+        event("first", at(-365)),
+        event("last", at(365)),
+        event("after", at(367)),
+    )
+    worker.pull(served.host)
+    found = worker.events().keys()
+    served.have()
+    worker.pull(served.host)
+
+    assert found == {"ics:first", "ics:last"}
+    assert worker.events() == {}
+
+
 def test_an_instance_that_is_no_longer_moved_is_where_its_series_has_it(
     worker: Worker, served: Served
 ) -> None:

@@ -47,7 +47,7 @@ READING_S: Final = 20.0
 """The longest time of the processor for all calendars of a pull; one rule can take some seconds more."""
 
 _MARGIN: Final = timedelta(days=2)
-"""How much farther events are read than they are removed: whole days are not the same in all zones."""
+"""How much farther is read than what is kept: whole days are not the same in all zones."""
 _MOST_TAG: Final = 500
 """The most characters of a validator that is kept."""
 _VOLATILE: Final = re.compile(rb"^DTSTAMP[:;].*$", re.MULTILINE)
@@ -135,7 +135,10 @@ class _Reading:
     """Reads the events of a window, and keeps in mind which there are."""
 
     source: Source
+    starts_at: datetime = field(init=False)
+    ends_at: datetime = field(init=False)
     window: Window = field(init=False)
+    """What is read: a little more than from ``starts_at`` to ``ends_at``."""
     keys: dict[str, str] = field(default_factory=dict)
     """The calendar of each event, by the key of the event."""
     is_complete: bool = True
@@ -144,7 +147,8 @@ class _Reading:
     def __post_init__(self) -> None:
         """Lay the window around the day of the pull."""
         now = self.source.person.now.astimezone(UTC)
-        self.window = Window(now - REACH - _MARGIN, now + REACH + _MARGIN, has_all_single=False)
+        self.starts_at, self.ends_at = now - REACH, now + REACH
+        self.window = Window(self.starts_at - _MARGIN, self.ends_at + _MARGIN, has_all_single=False)
 
     def file(self, body: bytes) -> Iterator[Item]:
         """Yield the events of a file. Raises PullFailed if it is not complete."""
@@ -206,7 +210,9 @@ class _Reading:
                 return
             if isinstance(each, CalendarEvent):
                 # Of an event in two calendars only the first is kept: otherwise they would take it in turns.
-                if self.keys.setdefault(each.key, calendar_id) == calendar_id:
+                is_first = self.keys.setdefault(each.key, calendar_id) == calendar_id
+                # As in svc.remove_calendar_events: what is written is also removed.
+                if is_first and each.starts_at < self.ends_at and each.ends_at >= self.starts_at:
                     yield each
             # Long calendars have many series that ended before the window.
             elif each.reason != "no_instance_within_range":
@@ -220,8 +226,8 @@ class _Reading:
             target.connection.execute(
                 SQL["remove_calendar_events"],
                 {
-                    "starts_at": self.window.starts_at + _MARGIN,
-                    "ends_at": self.window.ends_at - _MARGIN,
+                    "starts_at": self.starts_at,
+                    "ends_at": self.ends_at,
                     "keys": list(self.keys),
                 },
             )
