@@ -26,11 +26,12 @@ from psycopg.conninfo import make_conninfo
 
 from deploy.postgres.binaries import binaries
 from deploy.postgres.embedded import libpq_environment
-from shared import settings, tokens
+from shared import sealing, settings, tokens
+from shared.connections import RECEIVERS
 from shared.listening import port_of
 from shared.settings import Settings
 from tests import processes
-from tests.oauth.visitor import CALLBACK, Application, Visitor, parameters
+from tests.oauth.visitor import CALLBACK, Application, Visitor, forms, parameters
 from tests.processes import AUTH_ROLES, RESOURCE_ROLES, Service
 
 # Other tests' mistakes are in the same log of Postgres, so this alice has an address of her own.
@@ -38,7 +39,7 @@ EMAIL: Final = "alice.by.the.river@example.org"
 PASSWORD: Final = "a heron waits in the shallow river"
 ME: Final = "/api/v1/me"
 
-TOKEN: Final = re.compile(r"svc_(?:dt|rt|ac|ss|ln|rq)_[0-9A-Za-z]{71}")
+TOKEN: Final = re.compile(r"svc_(?:dt|rt|ac|ss|ln|rq|ik)_[0-9A-Za-z]{71}")
 FORM_TOKEN: Final = re.compile(r'name="csrf" value="([^"]+)"')
 
 
@@ -306,6 +307,35 @@ class Run:
             application.revoke(token)
         assert self.me(api_token) == 401
 
+    def connect(self, visitor: Visitor) -> None:
+        """Connect with secrets, first wrongly, and send with the keys of applications, right and wrong."""
+        note, path = self.secrets.note, "/settings/connections"
+
+        def add(kind: str, **typed: str) -> httpx2.Response:
+            page = visitor.get(f"{path}?new={kind}")
+            found = [n for n, each in enumerate(forms(page)) if each.action == path]
+            return visitor.submit(page, form=found[0], **typed)
+
+        password = note("password of a calendar", "an owl that no page shows")
+        for scheme, status in (("http", 400), ("https", 303)):
+            address = note(
+                f"{scheme} address", f"{scheme}://calendar.example/private-4711-of-alice"
+            )
+            added = add("calendar", field_address=address, field_password=password)
+            assert added.status_code == status
+            assert password not in added.text
+        location = {"lat": "52.5", "lon": "13.4"}
+        for kind in ("osmand", "listenbrainz"):
+            (key,) = set(re.findall(r"svc_ik_[0-9A-Za-z]{71}", add(kind).text))
+            wrong = note("key with a mistake", key[:-1] + ("A" if key[-1] != "A" else "B"))
+            for each, is_right in ((key, True), (wrong, False)):
+                if kind == "osmand":
+                    sent = self.api.get(f"/receive/osmand/{each}", params=location)
+                    assert (sent.status_code == 200) is is_right
+                else:
+                    sent = self.api.get("/1/validate-token", params={"token": each})
+                    assert sent.json()["valid"] is is_right
+
     def register_with_secrets(self) -> None:
         """Register as a client does that thinks it has secrets to keep."""
         note = self.secrets.note
@@ -409,8 +439,13 @@ def test_no_secret_of_a_run_is_in_the_database_or_in_a_log(
     secrets.note("cookie key", kept.cookie_key)
     assert kept.dashboard_key is not None
     secrets.note("dashboard key", kept.dashboard_key)
+    chosen = replace(
+        deployment,
+        receivers=RECEIVERS,
+        sealing_public_key=sealing.public_key_of(sealing.new_private_key()),
+    )
     with (
-        processes.service(deployment, tmp_path) as service,
+        processes.service(chosen, tmp_path) as service,
         observed(secrets, service.auth_url) as auth,
         observed(secrets, service.base_url) as api,
     ):
@@ -425,6 +460,7 @@ def test_no_secret_of_a_run_is_in_the_database_or_in_a_log(
         run.decline(visitor, application)
         run.misplace(application, given)
         run.register_with_secrets()
+        run.connect(visitor)
         run.speak_nonsense(given[0])
         run.fail_to_sign_in()
         run.lose_the_database(tmp_path, given[0])
@@ -440,6 +476,7 @@ def test_no_secret_of_a_run_is_in_the_database_or_in_a_log(
     assert set(secrets.forbidden.values()) > {
         "svc_ac_",
         "svc_dt_",
+        "svc_ik_",
         "svc_ln_",
         "svc_rq_",
         "svc_rt_",
@@ -450,6 +487,7 @@ def test_no_secret_of_a_run_is_in_the_database_or_in_a_log(
     assert "starting PostgreSQL" in logs["postgres.log"] or "TEST_DATABASE_URL" in os.environ
     assert "route=token method=POST status=200" in logs["auth.log"]
     assert "route=me method=GET status=200" in logs["resource.log"]
+    assert "route=receive_osmand method=GET status=200" in logs["resource.log"]
     assert "route=token method=POST status=503" in logs["auth-without-database.log"]
     assert "route=me method=GET status=503" in logs["resource-without-database.log"]
     assert secrets_in(stored, secrets.forbidden) == []
