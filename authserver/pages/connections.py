@@ -65,8 +65,8 @@ _ALREADY_ADDED: Final = (
     "key on the page of the connection, which is in the list below."
 )
 _ALREADY_RENEWED: Final = (
-    "This form has made its key already, and a key is shown only once. If you do not have it, make a new "
-    "one."
+    "The connection has got another key since this form was opened, and a key is shown only once. If you do "
+    "not have it, make a new one."
 )
 _TOO_MANY: Final = f"You have {MOST} connections, which is the most. Disconnect one first."
 _PULLED_ALREADY: Final = (

@@ -386,7 +386,7 @@ def test_a_new_key_ends_the_old_one_and_a_reload_makes_no_other(
     key = key_in(renewed)
     assert renewed.status_code == 200
     assert reloaded.status_code == 409
-    assert "This form has made its key already" in reloaded.text
+    assert "The connection has got another key since this form was opened" in reloaded.text
     assert key not in reloaded.text
     assert hashes(owner) == [keys.hash_of(key)] * 2
     assert events(owner) == ["connection_added", "connection_key_renewed"]
