@@ -2,6 +2,7 @@
 
 import html
 import re
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -20,9 +21,10 @@ from shared import keys, sealing
 from shared.connections import KINDS, MOST
 from shared.settings import Settings
 from tests.client import AppClient
-from tests.conftest import Person
+from tests.conftest import Connect, Person
 from tests.oauth.conftest import SEALING_KEY, Welcome, visitor_of
 from tests.oauth.visitor import Visitor, forms
+from tests.waiting import wait_for_rivals
 
 Rows = psycopg.Connection[Any]
 
@@ -130,6 +132,35 @@ def test_a_form_that_is_sent_again_neither_connects_again_nor_shows_the_key(
     assert "This form has added its connection already." in again.text
     assert key_in(first) not in again.text
     assert hashes(owner) == [keys.hash_of(key_in(first))] * 2
+
+
+@pytest.mark.parametrize("action", ["", "/key"])
+def test_of_forms_that_are_sent_at_once_one_shows_a_key(
+    alice_browser: Visitor, alice: Person, connect_as: Connect, owner: Rows, action: str
+) -> None:
+    page = alice_browser.get(f"{PATH}?new=owntracks")
+    if action:
+        submit(alice_browser, page)
+        owner.execute("update profile.integration_key set created_at = now() - interval '1 hour'")
+        page = alice_browser.get(one(owner))
+    answers: list[Response] = []
+    rivals = [
+        threading.Thread(target=lambda: answers.append(submit(alice_browser, page, action)))
+        for _ in range(4)
+    ]
+    holder = connect_as("authserver")
+    with holder.transaction():
+        # None of them can lock the account's row before all are waiting for it.
+        holder.execute("select from identity.user where user_id = %s for update", [alice.user_id])
+        for rival in rivals:
+            rival.start()
+        wait_for_rivals(owner, 4)
+    for rival in rivals:
+        rival.join()
+
+    (shown,) = (each for each in answers if each.status_code == 200)
+    assert sorted(each.status_code for each in answers) == [200, 409, 409, 409]
+    assert hashes(owner) == [keys.hash_of(key_in(shown))] * 2
 
 
 def test_secrets_are_sealed_for_the_worker_and_in_no_page(
