@@ -37,6 +37,7 @@ class Scene:
     tz: str
     today: date
     now: datetime
+    """The beginning of the current minute, so that a page without new data stays the same within it."""
     week_starts_on: int
     scopes: frozenset[str]
     period: Period
@@ -200,7 +201,7 @@ def _scene(known: Mapping[str, Any], address: Address, parts: Mapping[str, str])
     return Scene(
         tz=known["tz"],
         today=calendar.today,
-        now=datetime.fromisoformat(known["now"]),
+        now=datetime.fromisoformat(known["now"]).replace(second=0, microsecond=0),
         week_starts_on=calendar.week_starts_on,
         scopes=frozenset(known["scopes"]),
         period=address.period(calendar),

@@ -9,7 +9,7 @@ from pydantic import Field
 from resourceserver import timeline
 from resourceserver.api.bodies import Body, Count, DayRangeEcho, Timestamp
 from resourceserver.api.endpoint import Answers, Endpoint, Further
-from resourceserver.api.parameters import NoParams
+from resourceserver.api.parameters import Params, Zone, known_zone
 from resourceserver.timeline import metrics
 from resourceserver.timeline.metrics import ActivityMetric
 from shared import pipeline, queries
@@ -32,6 +32,20 @@ Status = Literal["met", "missed", "in_progress", "exceeded", "skipped"]
 Weekday = Annotated[int, Field(ge=1, le=7)]
 
 
+class GoalsParams(Params):
+    """The zone of the periods."""
+
+    tz: Zone | None = Field(
+        default=None,
+        description="IANA time zone in which periods begin; by default the caller's own.",
+        examples=["Europe/Berlin"],
+    )
+
+    def values(self) -> dict[str, Any]:
+        """Return the zone, or null for the caller's own."""
+        return {"tz": self.tz and known_zone(self.tz), "given_tz": self.tz}
+
+
 class Filter(Body):
     """The activity that counts; an empty list includes everything."""
 
@@ -51,7 +65,7 @@ class Progress(Body):
     period: DayRangeEcho
     """The days of the current period."""
     tz: str
-    """The caller's own time zone."""
+    """The time zone in which it begins."""
     value: Count
     """The value so far, in the goal's unit."""
     target: Count
@@ -253,7 +267,7 @@ def _goal(
     return rest | {
         "progress": {
             "period": periods[0],
-            "tz": query["tz"],
+            "tz": query["given_tz"],
             "value": slots[0]["value"],
             "target": goal["target"],
             "percent": slots[0]["percent"],
@@ -285,7 +299,7 @@ ENDPOINTS: Final = [
         path="/api/v1/goals",
         scope="read:activity",
         summary="Goals and their progress.",
-        params=NoParams,
+        params=GoalsParams,
         body=GoalsBody,
         query=SQL["goals"],
         further=Further(STATEMENTS, _recent, _finish, _more),

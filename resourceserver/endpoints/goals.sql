@@ -1,16 +1,18 @@
 -- name: goals
 -- Goals, the oldest first, and their periods: the current one, and those of about a year before it. Periods begin in
--- the caller's own zone and on their own first day of the week.
+-- the given zone, or else in the caller's own, and on the caller's own first day of the week.
 --
 -- A period is skipped on days of the week on which a goal does not count, and if it ended before the person's first
 -- session: a period without any data does not meet an "at most" goal.
 --include answer
 with person as (
-    select timezone as tz,
-           week_starts_on,
-           (now() at time zone timezone)::date as today
-      from identity.user
-     where user_id = %(user_id)s
+    select zone.tz,
+           coalesce(%(given_tz)s::text, profile.timezone) as given_tz,
+           profile.week_starts_on,
+           (now() at time zone zone.tz)::date as today
+      from identity.user as profile
+     cross join lateral (select coalesce(%(tz)s::text, profile.timezone) as tz) as zone
+     where profile.user_id = %(user_id)s
 ),
 goal as (
     select goal_id,
@@ -57,7 +59,8 @@ period as (
                       (this_month - (age - 1) * interval '1 month')::date
                  from generate_series(0, 12) as age
                 cross join lateral (select date_trunc('month', today::timestamp)) as begun (this_month)
-           ) as period     where kind in (select kind from goal)
+           ) as period
+     where kind in (select kind from goal)
 ),
 first_measured as (
     select (
@@ -103,6 +106,7 @@ row as (
       left join skipped using (goal_id)
 )
 select (select tz from person) as tz,
+       (select given_tz from person) as given_tz,
        (
            select json_object_agg(kind, days)
              from (

@@ -3,10 +3,12 @@
 from datetime import UTC, date, datetime
 from typing import Any
 
+import pytest
+
 from resourceserver.dashboard.figures import Answer
 from resourceserver.dashboard.period import Day
 from resourceserver.dashboard.view import Scene
-from resourceserver.dashboard.views.today import strip
+from resourceserver.dashboard.views.today import ago, strip
 
 TODAY = date(2025, 6, 16)
 
@@ -60,3 +62,23 @@ def test_hours_without_a_report_are_hatched_and_those_to_come_are_empty() -> Non
     heights = [sum(piece.length for piece in placed.pieces) for placed in chart.placed]
     # The axis ends with half an hour, and its plot has 138 pixels.
     assert heights == [0, 0, 138, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("instant", "words"),
+    [
+        ("2025-06-16T11:59:40Z", "less than a minute ago"),
+        ("2025-06-16T12:00:20Z", "less than a minute ago"),
+        ("2025-06-16T11:58:00Z", "2 min ago"),
+        ("2025-06-15T12:00:00Z", "24 h ago"),
+        ("2025-06-13T12:00:00Z", "3 days ago"),
+        ("2025-06-16T12:05:00Z", "5 min ahead of the server's clock"),
+        ("2025-06-18T12:00:00Z", "2 days ahead of the server's clock"),
+    ],
+)
+def test_the_age_of_the_newest_event_is_in_words(instant: str, words: str) -> None:
+    now = datetime(2025, 6, 16, 12, tzinfo=UTC)
+    period = Day(None).period(Calendar())
+    scene = Scene("UTC", now.date(), now, 1, frozenset(), period, {"path": "/"})
+
+    assert ago(scene, instant) == words

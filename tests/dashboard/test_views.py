@@ -159,10 +159,13 @@ def test_an_empty_account_has_every_page(
 @by_name
 def test_a_page_that_has_not_changed_is_not_sent_again(view: View, visit: Visit) -> None:
     address = addresses(view)[-1]
-    first = visit.open(address)
-    again = visit.open(address, **{"If-None-Match": first.headers["etag"]})
-    if view.name != "today":
-        assert (again.status_code, again.content) == (304, b"")
+    # The page of today changes with the minute, which may end between the two requests.
+    for _ in range(3):
+        first = visit.open(address)
+        again = visit.open(address, **{"If-None-Match": first.headers["etag"]})
+        if again.status_code == 304:
+            break
+    assert (again.status_code, again.content) == (304, b"")
 
 
 @by_name
@@ -183,6 +186,7 @@ def test_the_links_of_the_menu_lead_to_views(visit: Visit) -> None:
 def test_another_zone_stays_in_the_links_of_the_page(visit: Visit) -> None:
     page = Page(visit.open("/?tz=Asia/Tokyo").text)
     assert "tz=Asia%2FTokyo" in page.sources["normal"]
+    assert "tz=Asia%2FTokyo" in page.sources["goals"]
     assert any(link.startswith("/day/") and "tz=Asia%2FTokyo" in link for link in page.links)
 
 

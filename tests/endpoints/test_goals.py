@@ -33,8 +33,8 @@ HOUR = 3_600_000
 DAY = 24 * HOUR
 
 
-def ask(api: TestClient, person: Person) -> list[dict[str, Any]]:
-    answer = api.get(PATH, headers=person.headers("read:activity"))
+def ask(api: TestClient, person: Person, **query: str) -> list[dict[str, Any]]:
+    answer = api.get(PATH, params=query, headers=person.headers("read:activity"))
     assert answer.status_code == 200, answer.text
     body = answer.json()
     assert body["count"] == len(body["data"])
@@ -356,6 +356,23 @@ def test_finished_periods_come_from_stored_summaries_that_are_up_to_date(
     assert (values(0)[1], values(1)) == (2 * HOUR, [HOUR, 2 * HOUR, HOUR])
     owner.execute("update identity.user set timezone = 'Asia/Kathmandu'")
     assert 7 not in values(0)
+
+
+def test_periods_begin_in_the_zone_of_the_request(
+    api: TestClient, owner: Rows, alice: Person
+) -> None:
+    zone = "Asia/Kathmandu"
+    today = midnight(owner, zone)
+    track(owner, alice, ("Development", today - DAY - HOUR, today - DAY + HOUR // 2))
+    add_goal(owner, alice, "tracked_ms")
+
+    (goal,) = ask(api, alice, tz=zone)
+
+    assert goal["progress"]["tz"] == zone
+    assert goal["progress"]["period"]["from"] == str(day_of(today, zone))
+    assert [day["value"] for day in goal["history"][-2:]] == [HOUR, HOUR // 2]
+    assert ask(api, alice)[0]["progress"]["tz"] == "UTC"
+    assert api.get(PATH, params={"tz": "Mars"}, headers=alice.headers()).status_code == 400
 
 
 def test_a_week_begins_on_the_persons_own_day_in_their_own_zone(

@@ -52,7 +52,7 @@ def asks(scene: Scene) -> Asks:
         "coding": Ask("coding", instants),
         "nights": Ask("sleep_regularity", period.day_query),
         "listening": Ask("music_daily", {**instants, "tz": scene.tz}),
-        **({"goals": Ask("goals")} if scene.is_current else {}),
+        **({"goals": Ask("goals", {"tz": scene.tz})} if scene.is_current else {}),
     }
 
 

@@ -38,7 +38,7 @@ def asks(scene: Scene) -> Asks:
         "timeline": Ask("day_timeline", {**day, **up_to(scene)}),
         "apps": Ask("app_usage", scene.instant_query),
         "coding": Ask("coding", scene.instant_query),
-        "goals": Ask("goals"),
+        "goals": Ask("goals", {"tz": scene.tz}),
         "devices": Ask("devices"),
     }
 
@@ -167,14 +167,20 @@ def newest(devices: Answer) -> str | None:
 
 
 def ago(scene: Scene, instant: str) -> str:
-    """Return how long ago an instant was, in words."""
-    minutes = round((scene.now - datetime.fromisoformat(instant)).total_seconds() / 60)
+    """Return how long ago an instant was, in words, or how far ahead: a device's clock may be wrong."""
+    seconds = (scene.now - datetime.fromisoformat(instant)).total_seconds()
+    minutes = round(abs(seconds) / 60)
     if minutes < 1:
         return "less than a minute ago"
-    if minutes < 90:
-        return f"{minutes} min ago"
     hours = round(minutes / 60)
-    return f"{hours} h ago" if hours < 48 else f"{round(hours / 24)} days ago"
+    length = (
+        f"{minutes} min"
+        if minutes < 90
+        else f"{hours} h"
+        if hours < 48
+        else f"{round(hours / 24)} days"
+    )
+    return f"{length} ago" if seconds > 0 else f"{length} ahead of the server's clock"
 
 
 VIEW: Final = View(
