@@ -171,6 +171,13 @@ def stands_out(rows: Sequence[Mapping[str, Any]], member: str) -> bool:
     return len(rows) > 1 and bool(rows[0][member] > rows[1][member])
 
 
+def is_alone(answer: Answer, pointer: str, member: str) -> bool:
+    """Tell whether no other row of a list has the value of the row at ``pointer``, so that it is the most."""
+    rows = answer.at(pointer.rpartition("/")[0])
+    value = answer.at(pointer)[member]
+    return sum(row[member] == value for row in rows) == 1
+
+
 def escaped(key: str) -> str:
     """Return a member's name as a part of a JSON Pointer (RFC 6901, section 3)."""
     return key.replace("~", "~0").replace("/", "~1")

@@ -212,8 +212,8 @@ class Week:
             f"{first.day} {first:%B}{'' if first.year == last.year else f' {first.year}'}"
             f" to {last.day} {last:%B %Y}",
             f"/week/{week_name(thursday)}" if self.thursday else "/week",
-            f"/week/{week_name(thursday - timedelta(days=7))}",
-            f"/week/{week_name(following)}" if last < calendar.today else None,
+            _week_path(thursday - timedelta(days=7)),
+            _week_path(following) if last < calendar.today else None,
         )
 
 
@@ -229,9 +229,9 @@ def week_name(day: date) -> str:
     return f"{year:04}-W{week:02}"
 
 
-def week_of(day: date, calendar: Calendar) -> str:
-    """Return the path of the week that contains a day."""
-    return f"/week/{week_name(_thursday(day, calendar.week_starts_on))}"
+def week_of(day: date, calendar: Calendar) -> str | None:
+    """Return the path of the week that contains a day; None if no page has it."""
+    return _week_path(_thursday(day, calendar.week_starts_on))
 
 
 @dataclass(frozen=True)
@@ -342,8 +342,18 @@ def year_until(day: date) -> tuple[date, date]:
     return max(day - timedelta(days=364), FIRST_DAY), day
 
 
+def _week_path(thursday: date) -> str | None:
+    """Return the path of a week; None if it is not in the calendar."""
+    return f"/week/{week_name(thursday)}" if _is_within(thursday) else None
+
+
 def _within(day: date) -> date:
-    """Return a day from which a week lies within the calendar, and the week before. Raises Misaddressed."""
-    if not FIRST_DAY + timedelta(days=14) <= day <= LAST_DAY - timedelta(days=7):
+    """Return a Thursday whose week is in the calendar. Raises Misaddressed."""
+    if not _is_within(day):
         raise Misaddressed(f"It must lie between {FIRST_DAY} and {LAST_DAY}.")
     return day
+
+
+def _is_within(thursday: date) -> bool:
+    """Tell whether the week of a Thursday is in the calendar, and the week before it."""
+    return FIRST_DAY + timedelta(days=14) <= thursday <= LAST_DAY - timedelta(days=7)

@@ -25,7 +25,7 @@ from resourceserver.api.packing import packed
 from resourceserver.api.parameters import parse_zone
 from resourceserver.api.session import Credential, Reader
 from resourceserver.dashboard import period
-from resourceserver.dashboard.figures import Figures, escaped, stands_out
+from resourceserver.dashboard.figures import Figures, escaped, is_alone, stands_out
 from resourceserver.dashboard.period import Misaddressed
 from resourceserver.dashboard.signin.route import HOME, SignIn
 from resourceserver.dashboard.view import Answers, Scene, View
@@ -145,6 +145,7 @@ class Dashboard:
             "figure": figures.figure,
             "as_text": figures.text,
             "stands_out": stands_out,
+            "is_alone": is_alone,
             "link": scene.link,
         }
 

@@ -123,3 +123,5 @@ def test_an_empty_account_has_words_in_the_place_of_charts(
     assert "No visit and no check-in" in visit.open("/explore/places").text
     assert "Nothing was reported from a code host" in visit.open("/explore/code").text
     assert "Nothing was watched yet" in visit.open("/explore/content").text
+    # Zeros would be wrong: nobody has looked.
+    assert visit.open("/explore").text.count("nothing reported") == 4

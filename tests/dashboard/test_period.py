@@ -101,7 +101,10 @@ def test_a_week_over_new_year_names_both_years() -> None:
 
 
 def test_a_week_has_one_before_it_in_the_calendar() -> None:
-    Week.parse({"week": "1900-W03"})
+    first = Week.parse({"week": "1900-W03"}).period(SATURDAY)
+    assert (first.previous, first.following) == (None, "/week/1900-W04")
+    assert week_of(date(1900, 1, 15), SATURDAY) == "/week/1900-W03"
+    assert week_of(FIRST_DAY, SATURDAY) is None
     with pytest.raises(Misaddressed):
         Week.parse({"week": "1900-W02"})
 

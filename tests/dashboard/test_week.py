@@ -72,6 +72,20 @@ def test_the_captions_say_when_most_of_it_was(visit: Visit) -> None:
     assert "more than in the week before: 1 h" in words
 
 
+def test_no_day_has_most_of_what_two_have_as_much_of(
+    visit: Visit, owner: psycopg.Connection[None], alice: Person
+) -> None:
+    start = MONDAY + 2 * DAY + 8 * HOUR
+    add_sessions(
+        owner, alice, [Session("5", "laptop", "Chess", start, start + HOUR, category="Games")]
+    )
+
+    words = text(visit.open("/week/2025-W43").text)
+
+    assert "2 h distracting, at most on a day: 1 h" in words
+    assert "tracked, most on Monday: 2 h 30 min" in words
+
+
 def test_an_hour_that_comes_twice_is_one_cell_with_both_times(visit: Visit) -> None:
     html = visit.open("/week/2025-W43").text
 

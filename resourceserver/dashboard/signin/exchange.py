@@ -1,7 +1,9 @@
 """The requests of the dashboard to the authorization server.
 
 These are the token request (RFC 6749, section 4.1.3; RFC 7636, section 4.5; RFC 8707, section 2.2) and the
-revocation request (RFC 7009, section 2.1). The module imports an HTTP client, which nothing else in the resource server needs; it is therefore imported
+revocation request (RFC 7009, section 2.1).
+
+The module imports an HTTP client, which nothing else in the resource server needs; it is therefore imported
 at the first request.
 """
 
