@@ -72,7 +72,7 @@ def show(scene: Scene, answers: Answers) -> dict[str, Any]:
     timeline = answers.get("timeline")
     longest = longest_stretches(timeline) if timeline else []
     return {
-        "metrics": today.METRICS,
+        "metrics": today.TILES,
         "is_unknown": "normal" in answers and today.is_unknown(answers["normal"]),
         "part": part_of_day(scene),
         "cut": cut,

@@ -8,6 +8,7 @@ from resourceserver.dashboard.charts import Bar, Table, bars, top
 from resourceserver.dashboard.charts.bars import Bars, TopBars
 from resourceserver.dashboard.charts.svg import cut
 from resourceserver.dashboard.figures import Answer
+from resourceserver.dashboard.metrics import find
 from resourceserver.dashboard.period import Day
 from resourceserver.dashboard.view import Answers, Ask, Asks, Scene, View, figures
 from resourceserver.dashboard.views import first_steps
@@ -16,17 +17,14 @@ MOST_NAMES: Final = 8
 """The most applications and projects; all others are on the day's page."""
 PARTS: Final = ("productive", "neutral", "distracting")
 
-METRICS: Final[Mapping[str, tuple[str, str]]] = {
-    "tracked_ms": ("Tracked", "duration"),
-    "productive_ms": ("Productive", "duration"),
-    "distracted_ms": ("Distracting", "duration"),
-    "focus_ms": ("Focus", "duration"),
-    "coding_ms": ("Coding", "duration"),
-    "meeting_ms": ("Meetings", "duration"),
-    "asleep_ms": ("Sleep", "duration"),
-    "health:steps": ("Steps", "count"),
-}
-"""The metrics of a day by their names in the API: their titles, and how their figures are written."""
+TILES: Final = tuple(
+    find(name)
+    for name in (
+        *("tracked_ms", "productive_ms", "distracted_ms", "focus_ms", "coding_ms", "meeting_ms"),
+        *("asleep_ms", "health:steps"),
+    )
+)
+"""The metrics of a day, a tile each."""
 
 
 def asks(scene: Scene) -> Asks:
@@ -76,7 +74,7 @@ def is_unknown(normal: Answer) -> bool:
 def show(scene: Scene, answers: Answers) -> dict[str, Any]:
     """Return the charts of the page."""
     return {
-        "metrics": METRICS,
+        "metrics": TILES,
         "hours": strip(scene, answers["hours"], answers["timeline"])
         if "hours" in answers
         else None,

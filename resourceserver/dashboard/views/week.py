@@ -10,10 +10,11 @@ from resourceserver.dashboard.charts import Bar, Cell, Table, bars
 from resourceserver.dashboard.charts import week as hours_of_week
 from resourceserver.dashboard.charts.bars import Bars
 from resourceserver.dashboard.charts.grid import Grid
+from resourceserver.dashboard.charts.svg import cut
 from resourceserver.dashboard.figures import Answer
 from resourceserver.dashboard.period import Week
 from resourceserver.dashboard.view import Answers, Ask, Asks, Scene, View, figures
-from resourceserver.dashboard.views.today import PARTS, ranking
+from resourceserver.dashboard.views.today import MOST_NAMES, PARTS, ranking
 
 MEASURES: Final[Mapping[str, str]] = {
     "tracked_ms": "Tracked",
@@ -55,6 +56,8 @@ def show(scene: Scene, answers: Answers) -> dict[str, Any]:
         "has_begun": scene.period.first <= scene.today,
         "is_over": scene.period.last < scene.today,
         "weekday": weekday,
+        "cut": cut,
+        "most_names": MOST_NAMES,
     }
     if "hours" in answers:
         hours, days = answers["hours"], answers["days"]
