@@ -173,9 +173,8 @@ def stands_out(rows: Sequence[Mapping[str, Any]], member: str) -> bool:
 
 def is_alone(answer: Answer, pointer: str, member: str) -> bool:
     """Tell whether no other row of a list has the value of the row at ``pointer``, so that it is the most."""
-    rows = answer.at(pointer.rpartition("/")[0])
-    value = answer.at(pointer)[member]
-    return sum(row[member] == value for row in rows) == 1
+    values = [row[member] for row in answer.at(pointer.rpartition("/")[0])]
+    return values.count(answer.at(pointer)[member]) == 1
 
 
 def escaped(key: str) -> str:

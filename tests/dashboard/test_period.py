@@ -61,8 +61,9 @@ def test_the_current_week_contains_today_and_its_name_is_read_again(calendar: Ca
     week = Week.parse({}).period(calendar)
     assert week.first <= calendar.today <= week.last
     assert week.first.isoweekday() == calendar.week_starts_on
-    name = week_of(calendar.today, calendar).removeprefix("/week/")
-    assert Week.parse({"week": name}).period(calendar).first == week.first
+    path = week_of(calendar.today, calendar)
+    assert path is not None
+    assert Week.parse({"week": path.removeprefix("/week/")}).period(calendar).first == week.first
 
 
 @given(CALENDARS, st.sampled_from([Day, Week, Year]))
