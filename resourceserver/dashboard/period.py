@@ -1,4 +1,4 @@
-"""The periods that addresses of views name: days, weeks, years and ranges of days."""
+"""The periods that addresses of views name: days, weeks, months, years and ranges of days."""
 
 import re
 from collections.abc import Mapping
@@ -17,6 +17,7 @@ from resourceserver.api.parameters import (
 )
 
 _WEEK: Final = re.compile(r"(\d{4})-W(\d\d)", re.ASCII)
+_MONTH: Final = re.compile(r"(\d{4})-(\d\d)", re.ASCII)
 _YEAR: Final = re.compile(r"\d{4}", re.ASCII)
 
 
@@ -232,6 +233,67 @@ def week_name(day: date) -> str:
 def week_of(day: date, calendar: Calendar) -> str | None:
     """Return the path of the week that contains a day; None if no page has it."""
     return _week_path(_thursday(day, calendar.week_starts_on))
+
+
+@dataclass(frozen=True)
+class Month:
+    """One month, ``/month/2026-11``, or the current one, ``/month``."""
+
+    first: date | None
+
+    @classmethod
+    def parse(cls, parts: Mapping[str, str]) -> Self:
+        """Read the part ``month``; without one it is the current month."""
+        if "month" not in parts:
+            return cls(None)
+        match = _MONTH.fullmatch(parts["month"])
+        try:
+            if match is None:
+                raise ValueError
+            first = date(int(match[1]), int(match[2]), 1)
+        except ValueError as error:
+            raise Misaddressed("A month must look like 2026-11.") from error
+        if month_path(first) is None:
+            raise Misaddressed(f"It must lie between {FIRST_DAY} and {LAST_DAY}.")
+        return cls(first)
+
+    def period(self, calendar: Calendar) -> Period:
+        """Return the month as a period."""
+        first = self.first or calendar.today.replace(day=1)
+        following = following_month(first)
+        return Period(
+            first,
+            following - timedelta(days=1),
+            f"{first:%B} {first.year}",
+            f"/month/{first:%Y-%m}" if self.first else "/month",
+            month_path(month_before(first)),
+            month_path(following) if following <= calendar.today else None,
+        )
+
+
+def month_of(day: date) -> str | None:
+    """Return the path of the month that contains a day; None if no page has it."""
+    return month_path(day.replace(day=1))
+
+
+def month_before(first: date) -> date:
+    """Return the first day of the month before the one that begins on ``first``."""
+    return (first - timedelta(days=1)).replace(day=1)
+
+
+def following_month(first: date) -> date:
+    """Return the first day of the month after the one that begins on ``first``."""
+    return (first + timedelta(days=31)).replace(day=1)
+
+
+def month_path(first: date) -> str | None:
+    """Return the path of the month that begins on a day; None if it has no page.
+
+    The first month of the calendar has none, since there is no month before it to compare it with.
+    """
+    if not following_month(FIRST_DAY) <= first <= LAST_DAY - timedelta(days=31):
+        return None
+    return f"/month/{first:%Y-%m}"
 
 
 @dataclass(frozen=True)

@@ -77,6 +77,7 @@ class Dashboard:
             operator_contact=self.chosen.operator_contact,
             reload_s=_RELOAD_S,
             long_day=period.long_day,
+            month_of=period.month_of,
             week_of=period.week_of,
         )
         templates.filters["pointer"] = escaped

@@ -37,6 +37,7 @@ from resourceserver.dashboard.period import Misaddressed
 from resourceserver.dashboard.signin.cookie import cookies
 from resourceserver.dashboard.view import View
 from resourceserver.dashboard.views import VIEWS
+from resourceserver.dashboard.views.explore import DOMAINS
 from resourceserver.timeline import rollups, rounds, summaries
 from shared import database, queries
 from shared.settings import Settings
@@ -59,8 +60,6 @@ WARM_MS: Final = 100.0
 COLD_MS: Final = 300.0
 HEAT_MAP_MS: Final = 20.0
 KB: Final = 60.0
-
-DOMAINS: Final = ("activity", "coding", "code", "content", "health", "location", "music")
 
 
 @dataclass
@@ -129,6 +128,7 @@ def addresses(view: View, today: date) -> list[str]:
     values = {
         "day": [str(over)],
         "week": [f"{week.year}-W{week.week:02}"],
+        "month": [f"{over:%Y-%m}"],
         "year": [str(today.year - 1)],
         "domain": DOMAINS,
     }

@@ -34,6 +34,7 @@ from tests.processes import Service
 ABSURD: Final = (
     *("0000-00-00", "1899-12-31", "1900-01-01", "2026-02-30", "9999-12-31", "2026-11-21T00:00"),
     *("0000-W00", "1900-W01", "9999-W53", "2026-W54", "0000", "1900", "9999", "10000", "-1"),
+    *("1900-01", "2026-13", "2026-1", "9999-12"),
     *("%00", "%ff", "%2e%2e", "%e2%80%ae", "\N{ARABIC-INDIC DIGIT TWO}026", "9" * 4000),
 )
 """Values of the parts of an address; some of them name a time that has a page."""
@@ -183,7 +184,12 @@ def board(
 
 def address_of(view: View, day: date) -> str:
     """Return the address of a view for the time of a day."""
-    named = {"{day}": f"{day}", "{week}": week_name(day), "{year}": f"{day.year}"}
+    named = {
+        "{day}": f"{day}",
+        "{week}": week_name(day),
+        "{month}": f"{day:%Y-%m}",
+        "{year}": f"{day.year}",
+    }
     return [each for each in addresses(view, PARTS | named) if "?" not in each][-1]
 
 

@@ -11,10 +11,12 @@ from resourceserver.api.parameters import FIRST_DAY, LAST_DAY
 from resourceserver.dashboard.period import (
     Day,
     Misaddressed,
+    Month,
     Range,
     Week,
     Year,
     day_start,
+    month_of,
     week_of,
 )
 
@@ -66,7 +68,7 @@ def test_the_current_week_contains_today_and_its_name_is_read_again(calendar: Ca
     assert Week.parse({"week": path.removeprefix("/week/")}).period(calendar).first == week.first
 
 
-@given(CALENDARS, st.sampled_from([Day, Week, Year]))
+@given(CALENDARS, st.sampled_from([Day, Week, Month, Year]))
 def test_the_period_before_ends_where_this_one_begins(
     calendar: Calendar, kind: type[Day | Week | Year]
 ) -> None:
@@ -108,6 +110,20 @@ def test_a_week_has_one_before_it_in_the_calendar() -> None:
     assert week_of(FIRST_DAY, SATURDAY) is None
     with pytest.raises(Misaddressed):
         Week.parse({"week": "1900-W02"})
+
+
+def test_a_month_has_the_months_beside_it() -> None:
+    december = Month.parse({"month": "2025-12"}).period(SATURDAY)
+    assert (december.first, december.last) == (date(2025, 12, 1), date(2025, 12, 31))
+    assert december.title == "December 2025"
+    assert (december.previous, december.following) == ("/month/2025-11", "/month/2026-01")
+    now = Month.parse({}).period(SATURDAY)
+    assert (now.path, now.previous, now.following) == ("/month", "/month/2026-10", None)
+    assert Month.parse({"month": "1900-02"}).period(SATURDAY).previous is None
+    assert month_of(date(1900, 1, 31)) is None
+    for text in ("1900-01", "2026-13", "2026-1", "9999-01"):
+        with pytest.raises(Misaddressed):
+            Month.parse({"month": text})
 
 
 @given(

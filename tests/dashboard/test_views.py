@@ -24,6 +24,7 @@ from tests.dashboard.conftest import LAST, Page, Visit
 PARTS: Final = {
     "{day}": f"{LAST.replace(day=23)}",
     "{week}": "2026-W43",
+    "{month}": "2026-10",
     "{year}": "2026",
 }
 DOMAINS: Final = ("code", "music", "places", "content")
@@ -96,6 +97,7 @@ def test_questions_at_the_ends_of_the_calendar_are_ones_that_endpoints_take(
     ]
     days = [{"day": day} for day in ("1900-01-01", "9998-12-31")]
     weeks = [{"week": week} for week in ("1900-W03", "9998-W51")]
+    months = [{"month": month} for month in ("1900-02", "9998-11")]
     years = [{"year": year} for year in ("1900", "9998")]
     domains = [{"domain": name, "to": "1900-01-01"} for name in DOMAINS]
     known = {
@@ -106,7 +108,7 @@ def test_questions_at_the_ends_of_the_calendar_are_ones_that_endpoints_take(
         "scopes": [endpoint.scope for endpoint in ENDPOINTS],
     }
     count = 0
-    for parts in ranges + days + weeks + years + domains:
+    for parts in ranges + days + weeks + months + years + domains:
         try:
             address = view.address.parse({"path": "/", **parts})
         except Misaddressed:

@@ -13,7 +13,7 @@ from resourceserver.dashboard.charts.bars import Bars
 from resourceserver.dashboard.charts.grid import Grid
 from resourceserver.dashboard.figures import Answer, short_day
 from resourceserver.dashboard.metrics import METRICS, Metric, find, measured
-from resourceserver.dashboard.period import Calendar, Period, Year
+from resourceserver.dashboard.period import Calendar, Period, Year, month_of
 from resourceserver.dashboard.view import Answers, Ask, Asks, Scene, View, figures
 
 FEW: Final = ("tracked_ms", "focus_ms", "asleep_ms", "health:steps")
@@ -102,6 +102,7 @@ def show(scene: Scene, answers: Answers) -> dict[str, Any]:
         "maps": maps,
         "empty": empty,
         "has_begun": scene.period.first <= scene.today,
+        "begun_months": begun_months(scene),
         "months": months(scene, maps[0].metric, answers["months"]) if has_months else None,
         "choices": [
             metric
@@ -162,6 +163,12 @@ def rows(scene: Scene, metric: Metric, answer: Answer) -> Markup:
             f'<tr><th scope="row"><a href="{href}">{short_day(row["from"])}</a></th><td>{value}</td></tr>'
         )
     return Markup("".join(written))  # noqa: S704 -- all parts are escaped
+
+
+def begun_months(scene: Scene) -> list[date]:
+    """Return the first day of each month of the year that has begun and has a page."""
+    firsts = [scene.period.first.replace(month=number) for number in range(1, 13)]
+    return [first for first in firsts if first <= scene.today and month_of(first)]
 
 
 @dataclass(frozen=True)
