@@ -66,8 +66,9 @@ ROOMS: Final[dict[str, set[str]]] = {
         *("resourceserver.uploads", "shared"),
     },
     "resourceserver.integrations.receivers": {
-        *("resourceserver.api", "resourceserver.ingest", "resourceserver.integrations"),
-        *("resourceserver.integrations.formats", "resourceserver.integrations.imports", "shared"),
+        *("resourceserver.api", "resourceserver.endpoints", "resourceserver.ingest"),
+        *("resourceserver.integrations", "resourceserver.integrations.formats"),
+        *("resourceserver.integrations.imports", "shared"),
     },
     "resourceserver.integrations.pulls": {
         *("resourceserver.integrations", "resourceserver.integrations.formats"),

@@ -7,8 +7,9 @@ import logging
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
+from zoneinfo import ZoneInfo
 
 import httpx2
 import psycopg
@@ -16,7 +17,7 @@ import pytest
 from starlette.testclient import TestClient
 
 import resourceserver.app
-from resourceserver.integrations.receivers.wakatime import BASE, MOST_BEATS
+from resourceserver.integrations.receivers.wakatime import BASE, MOST_BEATS, READ
 from shared.settings import Settings
 from tests.client import AppClient
 from tests.conftest import Person
@@ -26,6 +27,7 @@ BULK: Final = f"{BASE}/users/current/heartbeats.bulk"
 AGENT: Final = "wakatime/v1.98.1 (linux-6.1.0) go1.22.4 vscode/1.90.0 vscode-wakatime/24.6.0"
 NOW: Final = int(time.time())
 NINE: Final = NOW - 86_400
+TODAY: Final = datetime.fromtimestamp(NOW, UTC).date()
 OK: Final = [None, 201]
 
 
@@ -347,3 +349,177 @@ def test_beats_of_bob_never_touch_alice(
     post(server, other, beat(NINE + 60))
 
     assert len(sessions(owner, "project")) == 2
+
+
+@pytest.fixture
+def widget(owner: psycopg.Connection[Any], alice: Person) -> Connected:
+    """A connection of alice that may show her totals."""
+    return connect(owner, alice, "wakatime", scopes=("read:activity",))
+
+
+def get(server: TestClient, key: Connected, path: str, **query: str) -> Any:
+    answer = server.get(f"{BASE}/users/current/{path}", params=query, headers=bearer(key))
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def milliseconds(rows: list[Any]) -> int:
+    return sum(round(row["total_seconds"] * 1000) for row in rows)
+
+
+def test_totals_are_those_of_the_api_to_the_millisecond(
+    server: TestClient, widget: Connected, owner: psycopg.Connection[Any], alice: Person
+) -> None:
+    owner.execute("update identity.user set timezone = 'America/St_Johns'")
+    spread = [NOW - 12 * 86_400 + number * 21_111.357 for number in range(48)]
+    for at in spread:
+        post(
+            server,
+            widget,
+            *(
+                beat(at + offset, project=project, language=language)
+                for offset, project, language in (
+                    (0, "svc", "Python"),
+                    (100.123, "svc", "SQL"),
+                    (333.457, "site", None),
+                    (700.001, "svc", "Python"),
+                )
+                if at + offset < NOW
+            ),
+        )
+    # A tracker's time counts too.
+    event = {"started_at": f"{datetime.fromtimestamp(NINE, UTC):%FT%TZ}", "duration_ms": 61_001}
+    server.post(
+        "/api/v1/ingest/coding-sessions",
+        json={"events": [event | {"project": "other"}]},
+        headers=alice.headers("ingest:coding_sessions"),
+    )
+    today = datetime.now(ZoneInfo("America/St_Johns")).date()
+    first = today - timedelta(days=13)
+
+    stats = get(server, widget, "stats/last_14_days")["data"]
+    summaries = get(server, widget, "summaries", start=str(first), end=str(today))
+    all_time = get(server, widget, "all_time_since_today")["data"]
+    status_bar = get(server, widget, "statusbar/today")["data"]
+    projects = get(server, widget, "projects")["data"]
+
+    coding = server.get(
+        "/api/v1/analytics/coding",
+        params={"from": stats["start"], "to": stats["end"]},
+        headers=alice.headers("read:activity"),
+    ).json()
+    total_ms = coding["totals"]["coding_ms"]
+    assert total_ms > 0
+    days = summaries["data"]
+    assert [day["range"]["date"] for day in days] == [
+        str(first + timedelta(days=number)) for number in range(14)
+    ]
+    for sums in (
+        [stats],
+        [all_time],
+        stats["projects"],
+        stats["languages"],
+        stats["categories"],
+        [day["grand_total"] for day in days],
+        [summaries["cumulative_total"]],
+    ):
+        assert milliseconds(sums) == total_ms
+    for day in days:
+        in_api = server.get(
+            "/api/v1/analytics/coding",
+            params={"from": day["range"]["start"], "to": day["range"]["end"]},
+            headers=alice.headers("read:activity"),
+        ).json()
+        assert milliseconds([day["grand_total"]]) == in_api["totals"]["coding_ms"]
+        assert milliseconds(day["projects"]) == in_api["totals"]["coding_ms"]
+    assert status_bar == days[-1]
+    assert {each["name"] for each in projects} == {"svc", "site", "other"}
+
+
+def test_durations_are_written_as_wakatime_does(
+    server: TestClient, widget: Connected, owner: psycopg.Connection[Any]
+) -> None:
+    midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0).timestamp()
+    yesterday = midnight - 86_400
+    post(server, widget, *(beat(yesterday + 600 * number) for number in range(8)))
+
+    day = get(server, widget, "summaries", range="Yesterday")["data"][0]
+
+    assert day["grand_total"] == {
+        "total_seconds": 4200.0,
+        "hours": 1,
+        "minutes": 10,
+        "digital": "1:10",
+        "decimal": "1.17",
+        "text": "1 hr 10 mins",
+    }
+    assert (
+        day["languages"][0] | {"name": "Python", "percent": 100, "digital": "1:10:00"}
+        == (day["languages"][0])
+    )
+
+
+def test_beats_of_a_day_can_be_read(server: TestClient, widget: Connected) -> None:
+    day = datetime.fromtimestamp(NINE, UTC).date()
+    post(server, widget, beat(NINE + 0.5, lineno=7, is_write=True), **{"X-Machine-Name": "laptop"})
+
+    answer = get(server, widget, "heartbeats", date=str(day))
+
+    (only,) = answer["data"]
+    assert only.pop("id")
+    assert only == {
+        "time": NINE + 0.5,
+        "entity": "/src/svc/app.py",
+        "type": "file",
+        "category": "coding",
+        "project": "svc",
+        "branch": "main",
+        "language": "Python",
+        "is_write": True,
+        "lines": None,
+        "lineno": 7,
+        "cursorpos": None,
+        "user_agent": AGENT,
+        "machine_name": "laptop",
+    }
+
+
+@pytest.mark.parametrize("path", sorted(READ))
+def test_totals_need_the_consent_of_the_person(
+    server: TestClient, editor: Connected, path: str
+) -> None:
+    where = f"{BASE}/users/current/{path.format(range='last_7_days')}"
+    query = {"start": str(TODAY), "end": str(TODAY)}
+
+    refused = server.get(where, params=query, headers=bearer(editor))
+    unknown = server.get(where, params=query)
+
+    assert (refused.status_code, set(refused.json())) == (403, {"error"})
+    assert (unknown.status_code, unknown.json()) == (401, {"error": "Unauthorized"})
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {},
+        {"start": "tomorrow", "end": "today"},
+        {"start": "2020-01-01", "end": "2020-01-02"},
+        {"start": str(TODAY), "end": "9999-12-31"},
+        {"start": str(TODAY), "end": "2020-01-01"},
+    ],
+)
+def test_days_that_cannot_be_read_are_refused(
+    server: TestClient, widget: Connected, query: dict[str, str]
+) -> None:
+    answer = server.get(f"{BASE}/users/alice/summaries", params=query, headers=bearer(widget))
+
+    assert (answer.status_code, set(answer.json())) == (400, {"error"})
+
+
+def test_a_key_reads_nothing_of_another_person(
+    server: TestClient, widget: Connected, owner: psycopg.Connection[Any], bob: Person
+) -> None:
+    post(server, connect(owner, bob, "wakatime"), beat(NINE), beat(NINE + 60))
+
+    assert get(server, widget, "stats/last_14_days")["data"]["total_seconds"] == 0
+    assert get(server, widget, "projects")["data"] == []

@@ -5,6 +5,7 @@ status: 400 makes the client drop the beat, so it is for beats alone that can ne
 there is no pair come again.
 
     POST …/heartbeats.bulk, …/heartbeats, or the base itself ──► {"responses": [[null, 201], …]}
+    GET …/users/current/statusbar/today and others ──► coding time, if the person has allowed it
 """
 
 import json
@@ -33,6 +34,12 @@ from resourceserver.integrations.imports.writing import Target
 from resourceserver.integrations.receivers import beat_sessions, credentials
 from resourceserver.integrations.receivers.beat_sessions import COUNTERS, DAY_MS, Heartbeat
 from resourceserver.integrations.receivers.receiving import Opened, Receiving
+from resourceserver.integrations.receivers.wakatime_totals import (
+    Days,
+    Totals,
+    days_between,
+    named_range,
+)
 from resourceserver.integrations.records import Refused
 from resourceserver.integrations.values import Flaw
 from shared.connections import KINDS
@@ -290,8 +297,8 @@ def in_their_words(handle: Handler) -> Handler:
     return handled
 
 
-def routes(receiving: Receiving, _reader: Reader) -> list[Route]:
-    """Return the routes for editors."""
+def routes(receiving: Receiving, reader: Reader) -> list[Route]:
+    """Return the routes for editors and widgets."""
 
     async def take(request: Request) -> Response:
         opened = await receiving.open(request, KIND, key_of(request))
@@ -305,11 +312,23 @@ def routes(receiving: Receiving, _reader: Reader) -> list[Route]:
                     taken = [Refused("too_many_devices", "") for _ in taken]
         return _json(answer(taken), 202)
 
+    def totals(find: Find) -> Handler:
+        async def show(request: Request) -> Response:
+            opened = await receiving.open(request, KIND, key_of(request))
+            found = await find(Totals(reader, opened, datetime.now(UTC)), request)
+            return _json(json.dumps(found).encode(), 200)
+
+        return in_their_words(show)
+
     handler = in_their_words(take)
     return [
         *(
             Route(BASE + path, handler, methods=["POST"], name=name)
             for path, name in POSTED.items()
+        ),
+        *(
+            Route(f"{BASE}/users/{{user}}/{path}", totals(find), methods=["GET"], name=name)
+            for path, (name, find) in READ.items()
         ),
     ]
 
@@ -326,3 +345,41 @@ POSTED: Final = {
     "/users/{user}/heartbeats.bulk": "wakatime_user_bulk",
 }
 """The addresses for beats. Any name of a user is that of the key's owner."""
+
+Find = Callable[[Totals, Request], Awaitable[dict[str, Any]]]
+
+
+def _days(totals: Totals, request: Request) -> Days:
+    """Return the days of the parameters ``start`` and ``end``, or of ``range``."""
+    query = request.query_params
+    if "range" in query:
+        return named_range(query["range"], totals.today, totals.opened.zone)
+    start = query.get("start", "")
+    return days_between(start, query.get("end", start), totals.today, totals.opened.zone)
+
+
+def _day(totals: Totals, request: Request) -> Days:
+    day = request.query_params.get("date", str(totals.today))
+    return days_between(day, day, totals.today, totals.opened.zone)
+
+
+READ: Final[Mapping[str, tuple[str, Find]]] = {
+    "statusbar/today": ("wakatime_status_bar", lambda totals, _: totals.status_bar()),
+    "status_bar/today": ("wakatime_status_bar", lambda totals, _: totals.status_bar()),
+    "summaries": (
+        "wakatime_summaries",
+        lambda totals, request: totals.summaries(_days(totals, request)),
+    ),
+    "stats": ("wakatime_stats", lambda totals, _: totals.stats("last_7_days")),
+    "stats/{range}": (
+        "wakatime_stats",
+        lambda totals, request: totals.stats(request.path_params["range"]),
+    ),
+    "all_time_since_today": ("wakatime_all_time", lambda totals, _: totals.since_today()),
+    "projects": ("wakatime_projects", lambda totals, _: totals.projects()),
+    "heartbeats": (
+        "wakatime_read_heartbeats",
+        lambda totals, request: totals.heartbeats(_day(totals, request)),
+    ),
+}
+"""The addresses for totals, each with the name of its route."""
