@@ -73,7 +73,7 @@ def named_range(name: str, today: date, zone: ZoneInfo) -> Days:
 
 
 def days_between(start: str, end: str, today: date, zone: ZoneInfo) -> Days:
-    """Return the days from ``start`` to ``end``, which may be words such as ``today``. Raises InvalidRange."""
+    """Return the days from ``start`` to ``end``, which may be words as well. Raises InvalidRange."""
     words = {"today": today, "yesterday": today - timedelta(1)}
     try:
         first, last = (words.get(each) or date.fromisoformat(each[:10]) for each in (start, end))
