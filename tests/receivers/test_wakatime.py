@@ -410,6 +410,8 @@ def test_totals_are_those_of_the_api_to_the_millisecond(
     ).json()
     total_ms = coding["totals"]["coding_ms"]
     assert total_ms > 0
+    begun = datetime.fromisoformat(stats["start"]).astimezone(ZoneInfo("America/St_Johns"))
+    assert (begun.date(), begun.hour, begun.minute) == (first, 0, 0)
     days = summaries["data"]
     assert [day["range"]["date"] for day in days] == [
         str(first + timedelta(days=number)) for number in range(14)
@@ -459,8 +461,11 @@ def test_durations_are_written_as_wakatime_does(
     )
 
 
-def test_beats_of_a_day_can_be_read(server: TestClient, widget: Connected) -> None:
+def test_beats_of_a_day_can_be_read_with_the_key_that_sent_them(
+    server: TestClient, widget: Connected, owner: psycopg.Connection[Any], alice: Person
+) -> None:
     day = datetime.fromtimestamp(NINE, UTC).date()
+    post(server, connect(owner, alice, "wakatime"), beat(NINE + 2))
     post(server, widget, beat(NINE + 0.5, lineno=7, is_write=True), **{"X-Machine-Name": "laptop"})
 
     answer = get(server, widget, "heartbeats", date=str(day))
