@@ -3,15 +3,16 @@
 -- The importer may not read or delete sessions. These functions do it for the import whose session is open, and reach
 -- its beats and sessions alone. Their plans are kept by the connection: they search by keys, whatever the values.
 
--- The import whose session is open, if it is running; raises insufficient_privilege otherwise.
-create or replace function svc.open_import_id()
+-- The import whose session is open, for its person as svc.import_user_id() returns it; raises insufficient_privilege
+-- without a person.
+create or replace function svc.open_import_id(p_user_id uuid)
 returns uuid
 language plpgsql
 stable
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    if svc.import_user_id() is null then
+    if p_user_id is null then
         raise exception using errcode = 'insufficient_privilege', message = 'no session of an import is open';
     end if;
     return current_setting('svc.import_id')::uuid;
@@ -91,7 +92,7 @@ as $$
 #variable_conflict use_column
 declare
     owner_id constant uuid := svc.import_user_id();
-    open_id  constant uuid := svc.open_import_id();
+    open_id  constant uuid := svc.open_import_id(owner_id);
     added    json;
 begin
     perform from profile.connection
@@ -164,7 +165,7 @@ as $$
                       beat.content
                  from activity.beat
                 where beat.user_id = svc.import_user_id()
-                  and beat.import_id = svc.open_import_id()
+                  and beat.import_id = svc.open_import_id(svc.import_user_id())
                   and beat.beat_at between timestamptz 'epoch' + p_from_ms * interval '1 millisecond'
                                        and timestamptz 'epoch' + p_to_ms * interval '1 millisecond'
                 order by beat.beat_at
@@ -182,7 +183,7 @@ set search_path = pg_catalog, pg_temp
 as $$
     select svc.sessions_of_import(
                svc.import_user_id(),
-               svc.open_import_id(),
+               svc.open_import_id(svc.import_user_id()),
                array[p_from_ms],
                array[p_to_ms]
            )
@@ -203,7 +204,7 @@ as $$
 #variable_conflict use_column
 declare
     owner_id constant uuid := svc.import_user_id();
-    open_id  constant uuid := svc.open_import_id();
+    open_id  constant uuid := svc.open_import_id(owner_id);
     touched  date[];
     changes  json;
     added    integer;
