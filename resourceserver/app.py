@@ -80,6 +80,9 @@ def create(
     workers = Pool.to(database.login(chosen, "worker"), size=size, wait_s=None)
     receiver = uploads.receiver(chosen, writers)
     receiving = Receiving.to(chosen) if chosen.receivers else None
+    watched: list[hang.Watched] = [reader.quick, reader.patient, writers]
+    if receiving is not None:
+        watched.append(receiving.threads)
     background = [usage.job(reader.usage, note_uses_every)]
     if receiver is not None:
         background.append(upkeep.job(receiver.directory))
@@ -99,7 +102,7 @@ def create(
         async with (
             exports,
             workers,
-            hang.noticed(probes.alive, (reader.quick, reader.patient, writers)),
+            hang.noticed(probes.alive, watched),
             usage.written_at_the_end(reader.usage, workers),
             upkeep.comparing_directories(
                 None if receiver is None else receiver.directory, "server", workers

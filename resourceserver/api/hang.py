@@ -12,7 +12,7 @@ statement that is always answered at once, so a slow statement never counts as a
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Final
+from typing import Final, Protocol
 
 import psycopg
 
@@ -29,8 +29,21 @@ _PROBES: Final = 2
 """The number of consecutive failed probes that means a hang."""
 
 
+class Watched(Protocol):
+    """Connections whose statements can be failed, such as ``Pipelines``."""
+
+    def longest_wait_s(self) -> float:
+        """Return the longest time that a current answer has been waited for."""
+
+    def halt(self) -> None:
+        """Refuse every request until ``resume``, including those that wait for an answer."""
+
+    def resume(self) -> None:
+        """Accept requests again."""
+
+
 @asynccontextmanager
-async def noticed(probe: Pipelines, watched: Sequence[Pipelines]) -> AsyncIterator[None]:
+async def noticed(probe: Pipelines, watched: Sequence[Watched]) -> AsyncIterator[None]:
     """Fail the statements of ``watched`` while the database hangs, until the end of the block."""
     task = asyncio.create_task(_watch(probe, watched), name="hang-watch")
     try:
@@ -41,7 +54,7 @@ async def noticed(probe: Pipelines, watched: Sequence[Pipelines]) -> AsyncIterat
             await task
 
 
-async def _watch(probe: Pipelines, watched: Sequence[Pipelines]) -> None:
+async def _watch(probe: Pipelines, watched: Sequence[Watched]) -> None:
     while True:
         await asyncio.sleep(_PAUSE_S)
         if max(each.longest_wait_s() for each in watched) < LATE_S or not await _hangs(probe):

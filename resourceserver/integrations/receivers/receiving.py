@@ -4,8 +4,8 @@
     401     408, 413                               429, 503  401, 503
 
 The key is looked up before the body is read, and again in the transaction that writes, as with ingest. The
-drivers of the writers of imports are synchronous, so a delivery is written in a thread, of which there are as
-many as connections. Places go round by person.
+drivers of the writers of imports are synchronous, so a delivery is written in a thread (``threads``). Places
+go round by person, those for keys too; keys that were never right go round by address.
 
 After any failure nothing of the delivery is written, and the application may send it again. Success is
 answered only after the commit, which waits for the disk.
@@ -15,12 +15,10 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from ipaddress import IPv6Address, ip_address
 from pathlib import Path
-from threading import local
 from typing import Any, Final, NamedTuple, TypeVar
 from uuid import UUID
 from zoneinfo import ZoneInfo
@@ -34,9 +32,9 @@ from resourceserver.api.errors import Problem
 from resourceserver.api.turns import Turns
 from resourceserver.ingest import route as ingest
 from resourceserver.integrations.imports import batches, deliveries
-from resourceserver.integrations.imports.arrays import Array, ArrayDumper
 from resourceserver.integrations.imports.deliveries import Counts
 from resourceserver.integrations.imports.writing import Target
+from resourceserver.integrations.receivers.threads import Threads
 from resourceserver.integrations.records import Record, Refused, Sourced
 from shared import SCHEMA_VERSION, connections, database, keys, queries
 from shared.settings import Settings
@@ -100,8 +98,9 @@ class WrongKeys:
 
     times: OrderedDict[str, list[float]] = field(default_factory=OrderedDict)
     """By network: the address itself, or the /64 of an IPv6 address; the one that was wrong last is last."""
-    right: OrderedDict[bytes, None] = field(default_factory=OrderedDict)
-    """Hashes of keys; an application with one of them never waits for what others do behind its address."""
+    right: OrderedDict[bytes, UUID] = field(default_factory=OrderedDict)
+    """The people of hashes of keys; an application with one of them never waits for what others do behind its
+    address."""
 
     def are_too_many(self, address: str | None, key_hash: bytes | None) -> bool:
         """Tell whether a key is not even looked up, because its address has sent too many wrong ones."""
@@ -118,10 +117,10 @@ class WrongKeys:
         if len(self.times) > _MOST_ADDRESSES:
             self.times.popitem(last=False)
 
-    def accept(self, key_hash: bytes) -> None:
-        """Keep in mind that a key was right."""
+    def accept(self, key_hash: bytes, user_id: UUID) -> None:
+        """Keep in mind that a key was right, and whose it is."""
         self.right.pop(key_hash, None)
-        self.right[key_hash] = None
+        self.right[key_hash] = user_id
         if len(self.right) > _MOST_ADDRESSES:
             self.right.popitem(last=False)
 
@@ -142,14 +141,12 @@ class Receiving:
     """The connections and places of this process for deliveries."""
 
     chosen: Settings
-    login: str
-    threads: ThreadPoolExecutor
+    threads: Threads
+    opening: Turns
+    """The places for looking up keys: by person where a key was right lately, else by address."""
     writing: Turns
     large: Turns
     wrong: WrongKeys = field(default_factory=WrongKeys)
-    _own: local = field(default_factory=local)
-    """The database connection of each thread."""
-    _all: list[psycopg.Connection[Any]] = field(default_factory=list)
 
     @classmethod
     def to(cls, chosen: Settings) -> "Receiving":
@@ -157,36 +154,39 @@ class Receiving:
         size = chosen.receiver_connections
         return cls(
             chosen,
-            database.login(chosen, "importer"),
-            ThreadPoolExecutor(size, thread_name_prefix="receiver"),
-            Turns(size, MOST_AT_ONCE, most_waiting=MOST_WAITING),
+            Threads(database.login(chosen, "importer"), size, chosen.prepare),
+            Turns(size, 1),
+            # One thread is left for keys: a look-up never waits for deliveries that are written.
+            Turns(max(size - 1, 1), MOST_AT_ONCE, most_waiting=MOST_WAITING),
             Turns(ingest.LARGE_BODIES, 1, full=ingest.Busy, most_waiting=MOST_WAITING),
         )
 
     async def close(self) -> None:
-        """Wait for the threads, and close all connections."""
-        await asyncio.to_thread(self.threads.shutdown)
-        for connection in self._all:
-            with suppress(psycopg.Error):
-                connection.close()
+        """Close all connections."""
+        await self.threads.close()
 
     async def open(self, request: Request, kind: str, key: str) -> Opened:
         """Return the connection that has a key.
 
-        Raises WrongKey, TooManyWrongKeys and DatabaseUnavailable.
+        Raises WrongKey, TooManyWrongKeys, TooManyRequests and DatabaseUnavailable.
         """
         address = None if request.client is None else request.client.host
         key_hash = keys.hash_of(key)
         if self.wrong.are_too_many(address, key_hash):
             raise TooManyWrongKeys
-        try:
-            if key_hash is None:
-                raise WrongKey
-            opened = await self._in_thread(lambda: self._open(kind, key_hash))
-        except WrongKey:
+        if key_hash is None:
             self.wrong.note(address)
-            raise
-        self.wrong.accept(opened.key_hash)
+            raise WrongKey
+        async with self.opening.place(self.wrong.right.get(key_hash, _network(address))):
+            # Others of this address may have been wrong meanwhile.
+            if self.wrong.are_too_many(address, key_hash):
+                raise TooManyWrongKeys
+            try:
+                opened = await self._in_thread(lambda: self._open(kind, key_hash))
+            except WrongKey:
+                self.wrong.note(address)
+                raise
+        self.wrong.accept(key_hash, opened.user_id)
         return opened
 
     @asynccontextmanager
@@ -257,18 +257,15 @@ class Receiving:
             return await self._in_thread(lambda: self._transact(opened, work))
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
-        future = asyncio.get_running_loop().run_in_executor(self.threads, work)
-        # A client that is gone does not end a transaction half-way: its place is held until the end.
         try:
-            return await asyncio.shield(future)
-        except asyncio.CancelledError:
-            await asyncio.wait([future])
-            raise
+            return await self.threads.run(work)
+        except psycopg.OperationalError as error:
+            raise session.unavailable(error) from error
 
     def _transact(self, opened: Opened, work: Work[T]) -> T:
         for attempt in range(1, _ATTEMPTS + 1):
             try:
-                connection = self._connected()
+                connection = self.threads.connection()
                 with connection.transaction():
                     fresh = self._call(connection, opened.kind, opened.key_hash)
                     return work(self._target(connection, fresh), fresh)
@@ -281,13 +278,14 @@ class Receiving:
 
     def _open(self, kind: str, key_hash: bytes) -> Opened:
         try:
+            connection = self.threads.connection()
             try:
-                return self._call(self._connected(), kind, key_hash)
+                return self._call(connection, kind, key_hash)
             except psycopg.OperationalError:
                 # The database was restarted while the connection waited for its next use.
-                if not self._own.connection.broken:
+                if not connection.broken or self.threads.is_halted:
                     raise
-                return self._call(self._connected(), kind, key_hash)
+                return self._call(self.threads.connection(), kind, key_hash)
         except psycopg.Error as error:
             self._judge(error)
             raise
@@ -324,19 +322,3 @@ class Receiving:
             # The connection ended in the middle of the transaction: the account was deleted.
             raise WrongKey from error
         raise session.unavailable(error) from error
-
-    def _connected(self) -> psycopg.Connection[Any]:
-        connection: psycopg.Connection[Any] | None = getattr(self._own, "connection", None)
-        if connection is None or connection.closed:
-            if connection is not None:
-                self._all.remove(connection)
-            connection = psycopg.connect(
-                self.login,
-                autocommit=True,
-                connect_timeout=10,
-                prepare_threshold=0 if self.chosen.prepare else None,
-            )
-            connection.adapters.register_dumper(Array, ArrayDumper)
-            self._own.connection = connection
-            self._all.append(connection)
-        return connection

@@ -1,0 +1,111 @@
+"""Receivers whose database hangs or is gone, or is busy with what others have sent."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import psycopg
+import pytest
+from starlette.testclient import TestClient
+
+import resourceserver.app
+from shared import database
+from shared.settings import Settings
+from tests.client import AppClient
+from tests.conftest import Person, person
+from tests.connecting import connect
+from tests.faults.proxy import Proxy
+from tests.processes import RESOURCE_ROLES
+from tests.waiting import wait_for, wait_for_rivals
+
+Rows = psycopg.Connection[Any]
+
+
+@pytest.fixture
+def client(deployment: Settings, way: Proxy) -> Iterator[TestClient]:
+    """A resource server with receivers, which reaches its database only through the proxy."""
+    roles = (*RESOURCE_ROLES, "importer")
+    urls = {role: way.url(database.role_url(deployment, role)) for role in roles}
+    chosen = replace(
+        deployment,
+        base_url="http://testserver",
+        role_urls=urls,
+        receivers=("owntracks", "listenbrainz"),
+    )
+    app = resourceserver.app.create(chosen)
+    with AppClient(app, raise_server_exceptions=False) as opened:
+        yield opened
+
+
+def send(client: TestClient, key: str | None, second: int) -> int:
+    """Send a place, and return the status of the answer."""
+    place = {"_type": "location", "lat": 52.5, "lon": 13.4, "tst": 1_750_060_800 + second}
+    headers = {"Authorization": f"Bearer {key}"}
+    return client.post("/receive/owntracks", json=place, headers=headers).status_code
+
+
+def is_taken(client: TestClient, key: str | None, second: int) -> bool:
+    return send(client, key, second) == 200
+
+
+def count(owner: Rows) -> int:
+    (found,) = owner.execute("select count(*) from location.point").fetchone() or (0,)
+    return int(found)
+
+
+def test_what_is_sent_while_the_database_hangs_is_503_and_taken_later(
+    client: TestClient, way: Proxy, owner: Rows, alice: Person
+) -> None:
+    key = connect(owner, alice, "owntracks").key
+    before = send(client, key, 0)
+    way.stop()
+    with ThreadPoolExecutor() as background:
+        hanging = [background.submit(send, client, key, each) for each in range(1, 9)]
+        during = [each.result(60) for each in hanging]
+    later = send(client, key, 9)
+    way.restore()
+    for second in range(1, 10):
+        wait_for(partial(is_taken, client, key, second), "a place that is taken")
+
+    assert (before, during, later) == (200, [503] * 8, 503)
+    assert count(owner) == 10
+
+
+def test_without_a_database_each_answer_is_503(
+    client: TestClient, way: Proxy, owner: Rows, alice: Person
+) -> None:
+    key = connect(owner, alice, "owntracks").key
+    way.cut()
+    first = [send(client, key, 0) for _ in range(4)]
+    way.restore()
+    wait_for(partial(is_taken, client, key, 0), "the first place that is taken")
+    way.cut()
+    again = [send(client, key, 1) for _ in range(4)]
+    way.restore()
+    wait_for(partial(is_taken, client, key, 1), "the second place that is taken")
+
+    assert (first, again) == ([503] * 4, [503] * 4)
+    assert count(owner) == 2
+
+
+def test_deliveries_that_wait_keep_no_key_of_another_person_from_being_looked_up(
+    client: TestClient, owner: Rows, alice: Person, bob: Person
+) -> None:
+    phones = [connect(owner, each, "owntracks") for each in (alice, bob)]
+    token = connect(owner, person(owner, "carol"), "listenbrainz").key
+    headers = {"Authorization": f"Token {token}"}
+    with ThreadPoolExecutor() as background:
+        with owner.transaction():
+            owner.execute("select from profile.connection where kind = 'owntracks' for update")
+            sent = [
+                background.submit(send, client, phones[each % 2].key, each) for each in range(6)
+            ]
+            wait_for_rivals(owner, 2)
+            answer = client.get("/1/validate-token", headers=headers)
+            are_done = [each.done() for each in sent]
+        statuses = [each.result(60) for each in sent]
+
+    assert (answer.json()["valid"], are_done) == (True, [False] * 6)
+    assert statuses == [200] * 6
