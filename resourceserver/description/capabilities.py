@@ -188,7 +188,9 @@ def of(chosen: Settings) -> CapabilitiesBody:
             organizations="/api/v1/orgs" in paths,
         ),
         integrations=[
-            IntegrationOffer(provider=kind.name, kind=kind.data, configured=_is_offered(kind, chosen))
+            IntegrationOffer(
+                provider=kind.name, kind=kind.data, configured=_is_offered(kind, chosen)
+            )
             for kind in connections.KINDS.values()
         ],
         limits=Limits(

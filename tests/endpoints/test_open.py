@@ -15,6 +15,7 @@ from authserver.oauth import grants
 from resourceserver.api.session import Reader
 from resourceserver.dashboard.views import VIEWS
 from resourceserver.description import capabilities
+from shared.connections import KINDS
 from shared.scopes import SCOPES
 from shared.settings import Settings
 from tests.client import AppClient
@@ -101,7 +102,15 @@ def test_the_capabilities_are_those_of_this_deployment(
             "billing": False,
             "organizations": True,
         },
-        "integrations": [],
+        "integrations": [
+            {
+                "provider": kind.name,
+                "kind": kind.data,
+                # Without receivers and without a key for secrets, what needs neither remains.
+                "configured": kind.name == "listenbrainz_user",
+            }
+            for kind in KINDS.values()
+        ],
         "limits": {
             "max_events_per_batch": 1000,
             "access_token_lifetime_ms": 3600000,

@@ -2,8 +2,8 @@
 
 A value stands for the interval that begins at its time: a minute, an hour or a day, as the person has chosen,
 and no member says which. The longest to which the times of all values of a metric fit is taken. The same
-interval comes several times a day with a larger sum, or with more sources, and replaces what was there; so
-its key is the metric and the start alone.
+interval comes several times a day, and replaces what was there; so its key is the metric and the start
+alone. Of two sums the larger one is newer; of two averages the one that came last.
 
 Sleeps come as sums of a night, or as stages, which are joined with those of other messages. All other lists
 of a message are counted and left.

@@ -53,7 +53,11 @@ LIFE_DASHBOARD: Final = Application(
     lambda sample: sample.is_daily_total,
 )
 AUTO_EXPORT: Final = Application(
-    "Health Auto Export", auto_export.SOURCE, auto_export.read, lambda _: False
+    "Health Auto Export",
+    auto_export.SOURCE,
+    auto_export.read,
+    # A message that is sent again may come after a newer one, which has a larger sum.
+    lambda sample: METRICS[sample.metric_type][1] == "sum",
 )
 CONNECT_WEBHOOK: Final = Application(
     "Health Connect Webhook",
