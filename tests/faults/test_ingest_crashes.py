@@ -21,7 +21,6 @@ from click.testing import CliRunner, Result
 
 from deploy.migrate import migrate
 from deploy.operators import imports
-from deploy.postgres import postmaster
 from deploy.postgres.embedded import EmbeddedPostgres
 from resourceserver.integrations.format import File
 from resourceserver.integrations.format import Person as Reader
@@ -31,6 +30,7 @@ from shared.settings import Settings
 from tests import processes
 from tests.client import NO_TLS
 from tests.conftest import Person, owning, person
+from tests.faults import crashing
 from tests.faults.proxy import Direction, Proxy, Trap, proxy
 from tests.faults.tracker import (
     SCOPES,
@@ -79,13 +79,7 @@ class Cluster:
 
     def kill(self) -> None:
         """Kill all processes of Postgres at once, so that none of them does anything more."""
-        main = postmaster.read_pid_file(self.postgres.cluster)
-        if main is None:
-            return
-        children = Path(f"/proc/{main.pid}/task/{main.pid}/children").read_text(encoding="ascii")
-        for pid in (main.pid, *map(int, children.split())):
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        crashing.kill(self.postgres)
 
     def restart(self) -> None:
         """Start Postgres again, in any state."""
