@@ -252,10 +252,14 @@ def answers(client: httpx2.Client, headers: dict[str, str]) -> dict[str, Any]:
         "coding": {row["project"]: row["total_ms"] for row in coding["data"]["projects"]},
         "listening": (music["totals"]["play_count"], music["totals"]["listened_ms"]),
         "points": len(ask("locations", limit="1000")["data"]),
-        "visits": [(row["started_at"], row["ended_at"]) for row in ask("locations/events")["data"]],
+        "visits": sorted(
+            (row["started_at"], row["ended_at"]) for row in ask("locations/events")["data"]
+        ),
         "steps": [row["total"] for row in health["data"] if row["metric_type"] == "steps"],
         "pulse": sorted(row["bpm"] for row in ask("health/heart-rate", limit="1000")["data"]),
-        "meetings": [(row["title"], row["duration_ms"]) for row in ask("calendar/events")["data"]],
+        "meetings": sorted(
+            (row["title"], row["duration_ms"]) for row in ask("calendar/events")["data"]
+        ),
     }
 
 
@@ -272,7 +276,7 @@ def expected() -> dict[str, Any]:
         "visits": [instants(at(0), at(8)), instants(at(9), at(17))],
         "steps": [sum(STEPS.values())],
         "pulse": sorted(PULSE.values()),
-        "meetings": [("Weekly", 3_600_000), ("Once", 1_800_000)],
+        "meetings": [("Once", 1_800_000), ("Weekly", 3_600_000)],
     }
 
 

@@ -242,10 +242,10 @@ def test_totals_of_days_count_instead_of_records(
     assert summary(client, alice)["steps"]["total"] == 8421
 
 
-def test_a_value_of_health_auto_export_is_replaced(
+def test_a_larger_sum_and_a_newer_average_of_health_auto_export_replace_what_was_there(
     client: httpx2.Client, alice: Person, phone: Connected
 ) -> None:
-    for count, energy in ((100, 50), (250, 40)):
+    for count, weight in ((100, 70), (250, 80), (150, 75)):
         metrics = [
             {
                 "name": name,
@@ -257,13 +257,13 @@ def test_a_value_of_health_auto_export_is_replaced(
             }
             for name, units, value in (
                 ("step_count", "count", count),
-                ("active_energy", "kJ", energy),
+                ("weight_body_mass", "kg", weight),
             )
         ]
         post(client, phone, {"data": {"metrics": metrics}})
 
     rows = summary(client, alice)
-    assert (rows["steps"]["total"], rows["active_energy_kj"]["total"]) == (251, 41)
+    assert (rows["steps"]["total"], rows["weight_kg"]["maximum"]) == (251, 75)
 
 
 def test_the_day_of_health_connect_webhook_grows_and_never_shrinks(

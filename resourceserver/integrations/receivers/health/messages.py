@@ -14,7 +14,7 @@ from resourceserver.integrations.receivers.health import (
 from resourceserver.integrations.receivers.health.items import Item, StageOf
 from resourceserver.integrations.receivers.health.quantities import is_sum
 from resourceserver.integrations.receivers.messages import check_time, document
-from resourceserver.integrations.records import HeartRate, Refused, Sample, Sleep
+from resourceserver.integrations.records import METRICS, HeartRate, Refused, Sample, Sleep
 from resourceserver.integrations.values import Flaw, example
 
 _ZONES: Final = timedelta(hours=26)
