@@ -32,6 +32,13 @@ WITHOUT_ROWS: Final = {
     "activity.rollup_due": "and has made all rollups",
     "svc.turn": "and leaves nothing to the worker",
     "profile.upload": "a file that is being brought",
+    "profile.connection": "an application of a person, or an account at a service",
+    "profile.integration_key": "its key",
+    "profile.connection_secret": "or what opens the account",
+    "activity.beat": "what an editor has sent",
+    "health.message": "what a phone has sent",
+    "health.bucket": "parts of it",
+    "health.sleep_stage": "other parts of it",
     "location.derivation_due": "imports mark the days from which visits follow",
     "profile.subscription": "who has none runs the service themselves, as does who tries it out",
 }

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from hashlib import sha256
 from typing import Any, Final
 
 import psycopg
@@ -151,7 +152,7 @@ def life(
 
 def add_what_is_not_invented(owner: Rows, person: Person) -> None:
     """Store a day's summary, which a job would compute later, a subscription, the receipt of a file, an
-    upload and the worker's turn for it."""
+    upload and the worker's turn for it, connections, and parts of what a phone has sent."""
     owner.execute(
         """
         with brought as (
@@ -177,6 +178,29 @@ def add_what_is_not_invented(owner: Rows, person: Person) -> None:
         [person.user_id, person.email.encode()],
     )
     owner.execute("select svc.make_due(%s, 'import')", [person.user_id])
+    for kind, data, key_hash, fields in (
+        ("health", "health", sha256(person.email.encode()).digest(), []),
+        ("calendar", "content", None, ["address"]),
+    ):
+        owner.execute(
+            "select svc.put_connection(%s, gen_random_uuid(), %s, %s, %s, '{}', %s, '{}', %s, %s, %s)",
+            [
+                *(person.user_id, kind, data, person.email, key_hash),
+                *(fields, fields, [b"sealed" for _ in fields]),
+            ],
+        )
+    owner.execute(
+        """
+        with message as (
+            insert into health.message (user_id, body_digest, import_id)
+            values (%(user_id)s, sha256(%(email)s::bytea), %(user_id)s)
+        )
+        insert into health.sleep_stage
+               (user_id, source, sensor, started_at, ended_at, kind, import_id)
+        values (%(user_id)s, %(email)s, %(email)s, '2030-01-01', '2030-01-02', 'Asleep', %(user_id)s)
+        """,
+        {"user_id": person.user_id, "email": person.email},
+    )
     owner.execute(
         "insert into profile.subscription (user_id, plan, status, billing) "
         "values (%s, 'hosted', 'active', 'card')",
@@ -209,7 +233,12 @@ def fill(owner: Rows, person: Person) -> None:
             """,
             [name],
         ).fetchall()
-        values = {"uuid": str(person.user_id), "text": person.email, "bytea": person.email.encode()}
+        values = {
+            "uuid": str(person.user_id),
+            "text": person.email,
+            "bytea": person.email.encode(),
+            "json": "{}",
+        }
         given = {
             column: values.get(kind, "2030-01-01" if kind.startswith(("timestamp", "date")) else 1)
             for column, kind in columns
