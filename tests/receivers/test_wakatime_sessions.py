@@ -1,7 +1,9 @@
 """Beats of editors: whatever their order, the sessions are those of all beats at once."""
 
+import copy
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
@@ -25,6 +27,7 @@ from shared import SCHEMA_VERSION, database, keys
 from shared.settings import Settings
 from tests.conftest import Person, person
 from tests.connecting import Connected, connect
+from tests.waiting import wait_for_rivals
 
 MINUTE: Final = 60_000
 NOW: Final = time.time_ns() // 1_000_000
@@ -368,6 +371,25 @@ def test_what_others_wrote_under_a_key_is_left_alone(
     assert [each[0] for each in editor.sessions() if each[0] == "mine"] == ["mine"]
     # Connections of one person do not join each other's sessions.
     assert editor.spans()[1:] == [(90, 95), (100, 100)]
+
+
+def test_batches_at_the_same_time_wait_for_each_other(editor: Editor, deployment: Settings) -> None:
+    login = database.login(deployment, "importer")
+    with (
+        closing(psycopg.connect(login, autocommit=True)) as connection,
+        ThreadPoolExecutor(1) as thread,
+    ):
+        rival = copy.copy(editor)
+        rival.connection = connection
+        # A new device would make them wait already.
+        editor.send(at(-600))
+        with editor.connection.transaction():
+            editor.send(at(0))
+            sent = thread.submit(rival.send, at(10))
+            wait_for_rivals(editor.person.connection, 1)
+        sent.result(timeout=20)
+
+    assert editor.spans() == [(-600, -600), (0, 10)]
 
 
 def test_undoing_removes_beats_and_sessions(editor: Editor) -> None:
