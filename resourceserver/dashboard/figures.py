@@ -131,10 +131,10 @@ class Figures:
     ) -> Markup:
         """Return the value at ``pointer`` of an answer as text with its raw value.
 
-        ``kind`` is one of the formats above, or ``time`` for the local clock of an instant, or ``moment`` for
-        its day as well. ``unit`` follows the number, in its singular or its plural if it has both; ``name``
-        replaces the last part of the pointer as the name of the figure. Null is written as absent. Raises
-        LookupError for a place that the answer does not have.
+        ``kind`` is one of the formats above, or ``time`` for the local clock of an instant, ``clock`` for its
+        seconds as well, or ``moment`` for its day. ``unit`` follows the number, in its singular or its plural
+        if it has both; ``name`` replaces the last part of the pointer as the name of the figure. Null is
+        written as absent. Raises LookupError for a place that the answer does not have.
         """
         value = answer.at(pointer)
         if value is None:
@@ -156,6 +156,8 @@ class Figures:
         """Return a value as text alone, for a title or a label of a chart whose table has the figure."""
         if kind == "time":
             return f"{self.local(value):%H:%M}"
+        if kind == "clock":
+            return f"{self.local(value):%H:%M:%S}"
         if kind == "moment":
             at = self.local(value)
             return f"{at.day} {at:%b %Y, %H:%M}"

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from markupsafe import Markup, escape
 
@@ -12,8 +12,9 @@ from resourceserver.dashboard.charts import Range as Ranged
 from resourceserver.dashboard.charts.line import Line
 from resourceserver.dashboard.charts.ribbon import Ribbon
 from resourceserver.dashboard.figures import ABSENT, Answer, short_day
-from resourceserver.dashboard.period import Range
+from resourceserver.dashboard.period import Calendar, Period, Range
 from resourceserver.dashboard.view import Answers, Ask, Asks, Scene, View, figures
+from resourceserver.dashboard.views import heart
 
 SUMMARY_DAYS: Final = 28
 """Other measures are of the last days of the range alone: samples are many, and reading a year takes long."""
@@ -49,8 +50,27 @@ class Days(Range):
     MOST = 92
 
 
+@dataclass(frozen=True)
+class Body:
+    """Any days, or the heart rate of one day, ``/body?date=2026-11-21``."""
+
+    address: Days | heart.HeartOfDay
+
+    @classmethod
+    def parse(cls, parts: Mapping[str, str]) -> Self:
+        """Read the part ``date``, or those of a range. Raises Misaddressed."""
+        is_day = bool(parts.get("date"))
+        return cls(heart.HeartOfDay.parse(parts) if is_day else Days.parse(parts))
+
+    def period(self, calendar: Calendar) -> Period:
+        """Return the days as a period."""
+        return self.address.period(calendar)
+
+
 def asks(scene: Scene) -> Asks:
-    """Return the questions about the range."""
+    """Return the questions about the range, or about the heart rate of a day."""
+    if is_zoomed(scene):
+        return heart.asks(scene)
     days = scene.period.day_query
     questions: dict[str, Ask] = {
         "sleep": Ask("sleep_regularity", days),
@@ -65,6 +85,16 @@ def asks(scene: Scene) -> Asks:
     return questions
 
 
+def is_zoomed(scene: Scene) -> bool:
+    """Tell whether the page is about the heart rate of one day."""
+    return bool(scene.parts.get("date"))
+
+
+def more(scene: Scene, answers: Answers) -> Asks:
+    """Return the question about shorter steps of the heart rate."""
+    return heart.more(scene, answers) if is_zoomed(scene) else {}
+
+
 def latest(scene: Scene) -> dict[str, str]:
     """Return the last days of the range up to today as instants."""
     last = min(scene.period.last, scene.today)
@@ -74,10 +104,13 @@ def latest(scene: Scene) -> dict[str, str]:
 
 def show(scene: Scene, answers: Answers) -> dict[str, Any]:
     """Return the charts and tables of the page."""
+    if is_zoomed(scene):
+        return {"is_zoomed": True, **heart.show(scene, answers)}
     if "sleep" not in answers:
-        return {}
+        return {"is_zoomed": False}
     sleep = answers["sleep"]
     return {
+        "is_zoomed": False,
         "sleeps": sleeps(scene, sleep),
         "sleep_table": Table(
             ("Night to", "Asleep at", "Up at", "Asleep", "Naps", "As the day before"),
@@ -289,8 +322,12 @@ VIEW: Final = View(
     name="body",
     title="Sleep and body",
     paths=("/body",),
-    address=Days,
-    endpoints=("sleep_regularity", "recovery", "health_baseline", "health_summary"),
+    address=Body,
+    endpoints=(
+        *("sleep_regularity", "recovery", "health_baseline", "health_summary"),
+        "heart_rate_series",
+    ),
     asks=asks,
+    more=more,
     show=show,
 )

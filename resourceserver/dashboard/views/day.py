@@ -5,14 +5,13 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-from resourceserver.dashboard.charts import MISSING, Range, Row, Stretch, Unit, band, ribbon
-from resourceserver.dashboard.charts.line import Line
+from resourceserver.dashboard.charts import MISSING, Row, Stretch, ribbon
 from resourceserver.dashboard.charts.ribbon import Ribbon
 from resourceserver.dashboard.charts.svg import cut
 from resourceserver.dashboard.figures import Answer
 from resourceserver.dashboard.period import PartOfDay, day_start, rewritten
 from resourceserver.dashboard.view import Answers, Ask, Asks, Scene, View, figures
-from resourceserver.dashboard.views import today
+from resourceserver.dashboard.views import heart, today
 from resourceserver.dashboard.views.today import MOST_NAMES, PARTS, up_to
 
 MOST_STRETCHES: Final = 60
@@ -20,8 +19,6 @@ MOST_STRETCHES: Final = 60
 MOST_SESSIONS: Final = 50
 MOST_ROWS: Final = 500
 """The most plays, meetings and visits on the axis."""
-STEP: Final = timedelta(minutes=10)
-"""The length of a step of the heart rate."""
 KINDS: Final = {"productive": 1, "neutral": 2, "distracting": 3}
 OTHER: Final = 6
 """The kind of all stretches that are neither productive nor distracting, such as music."""
@@ -43,7 +40,7 @@ def asks(scene: Scene) -> Asks:
         "visits": Ask("location_events", most),
         "heart": Ask(
             "heart_rate_series",
-            {**scene.instant_query, "step_s": str(round(STEP.total_seconds()))},
+            {**scene.instant_query, "step_s": str(heart.STEPS_S[-1])},
         ),
     }
     # The first and the last day of the calendar begin or end outside of it in some zones.
@@ -77,7 +74,7 @@ def show(scene: Scene, answers: Answers) -> dict[str, Any]:
         "part": part_of_day(scene),
         "cut": cut,
         "axis": axis(scene, answers),
-        "heart_chart": heart_rate(scene, answers["heart"])
+        "heart_chart": heart.drawing(scene, answers["heart"])
         if "heart" in answers and answers["heart"]["data"]
         else None,
         "stretches": longest,
@@ -200,36 +197,6 @@ def longest_stretches(timeline: Answer) -> list[int]:
     rows: Sequence[dict[str, Any]] = timeline.at("/data/apps")
     by_length = sorted(range(len(rows)), key=lambda place: -rows[place]["total_ms"])
     return sorted(by_length[:MOST_STRETCHES])
-
-
-def heart_rate(scene: Scene, heart: Answer) -> Line:
-    """Return the average heart rate of each step in the band from the lowest to the highest."""
-    zone = ZoneInfo(scene.tz)
-    known = {_instant(row["starts_at"]): row for row in heart["data"]}
-    at, end = _instant(heart.at("/range/from")), _instant(heart.at("/range/to"))
-    ranges = []
-    while at < end:
-        row, local = known.get(at), at.astimezone(zone)
-        ranges.append(
-            Range(f"{local:%H}", None)
-            if row is None
-            else Range(
-                f"{local:%H}",
-                row["average"],
-                row["minimum"],
-                row["maximum"],
-                f"{local:%H:%M}: {row['minimum']} to {row['maximum']} bpm",
-            )
-        )
-        at += STEP
-    return band(
-        "heart",
-        ranges,
-        unit=Unit(" bpm", least_step=1),
-        words="average of ten minutes",
-        normal="lowest to highest",
-        height=160,
-    )
 
 
 def address(scene: Scene, starts_at: str, ends_at: str) -> str:
