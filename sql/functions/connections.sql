@@ -511,7 +511,8 @@ end
 $$;
 
 -- Notes for the connection of the open session that records arrived of which `p_count` are new or changed. Usable ones
--- end a problem, unless there is one with this delivery: `p_problem` is its code.
+-- end a problem, unless there is one with this delivery: `p_problem` is its code. The problem of a pull ends only with
+-- a whole pull, since these records may be a part of one that fails.
 create or replace function svc.note_delivery(p_count integer, p_is_usable boolean, p_problem text default null)
 returns void
 language plpgsql
@@ -526,11 +527,12 @@ begin
            last_record_at = case when p_is_usable then now() else connection.last_record_at end,
            problem = case
                          when p_problem is not null then p_problem
-                         when not p_is_usable then connection.problem
+                         when not p_is_usable or connection.next_pull_at is not null then connection.problem
                      end,
            failing_since = case
                                when p_problem is not null then coalesce(connection.failing_since, now())
-                               when not p_is_usable then connection.failing_since
+                               when not p_is_usable or connection.next_pull_at is not null
+                               then connection.failing_since
                            end
      where connection.user_id = svc.import_user_id()
        and connection.import_id = current_setting('svc.import_id')::uuid;

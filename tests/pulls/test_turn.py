@@ -262,3 +262,58 @@ def test_nul_in_a_text_refuses_this_record_alone(
 
     assert count(owner) == 1
     assert state(owner, connected)["reached"] == "live"
+
+
+def test_a_refused_connection_that_is_accepted_again_is_live(
+    pulls: Pulls, owner: Rows, alice: Person, connected: Connected
+) -> None:
+    def refused(_: Source) -> Pulled:
+        raise PullFailed("key_refused", is_refused=True)
+
+    take(pulls, alice, refused)
+    owner.execute("update profile.connection set next_pull_at = now()")
+    take(pulls, alice, lambda _: Pulled([commit(1)]))
+
+    row = state(owner, connected)
+    assert (row["reached"], row["problem"], row["failing_since"]) == ("live", None, None)
+    assert count(owner) == 1
+
+
+def test_a_part_of_a_pull_does_not_end_its_problem(
+    pulls: Pulls, owner: Rows, alice: Person, connected: Connected
+) -> None:
+    def pull(_: Source) -> Pulled:
+        def items() -> Iterator[Item]:
+            yield commit(1)
+            raise PullFailed("server_error")
+
+        return Pulled(items())
+
+    since = []
+    for _ in range(2):
+        take(pulls, alice, pull)
+        since.append(state(owner, connected)["failing_since"])
+        owner.execute("update profile.connection set next_pull_at = now()")
+
+    assert since[0] == since[1] is not None
+
+
+def test_a_state_that_cannot_be_stored_is_a_failure(
+    pulls: Pulls, owner: Rows, alice: Person, connected: Connected
+) -> None:
+    taken = take(pulls, alice, lambda _: Pulled([commit(1)], {"cursor": "x" * 100_000}))
+
+    row = state(owner, connected)
+    assert (row["problem"], row["state"], row["failures"]) == ("failed", {}, 1)
+    assert taken.wait > timedelta(minutes=1)
+
+
+def test_nothing_is_due_for_a_person_whose_account_is_deleted(
+    pulls: Pulls, owner: Rows, alice: Person, connected: Connected
+) -> None:
+    owner.execute("select svc.end_account(%s, null, null)", [alice.user_id])
+
+    taken = take(pulls, alice, lambda _: Pulled([commit(1)]))
+
+    assert (taken.line, taken.wait) == ("", None)
+    assert state(owner, connected)["next_pull_at"] is not None

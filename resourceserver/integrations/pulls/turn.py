@@ -176,30 +176,37 @@ class Pulls:
         """Pull and write; return what the log says."""
         try:
             pulled, counts = self._write(user_id, claimed, stop)
-        except (Stopped, Ended, psycopg.Error):
-            raise
-        except Exception as error:
-            failure = self._judge(error, claimed)
             with self._job(user_id) as job:
                 job.execute(
-                    SQL["fail_pull"],
+                    SQL["end_pull"],
                     {
                         "user_id": user_id,
                         "connection_id": claimed.connection_id,
-                        **failure._asdict(),
+                        "state": Jsonb(pulled.state),
                     },
                 )
-            return f"problem={failure.problem} wait_s={failure.wait.total_seconds():.0f}"
+        except batches.OF_A_VALUE as error:
+            # The same pull would bring it again.
+            return self._fail(user_id, claimed, error)
+        except (Stopped, Ended, psycopg.Error):
+            raise
+        except Exception as error:
+            return self._fail(user_id, claimed, error)
+        return f"read={counts.read} new={counts.added} changed={counts.changed}"
+
+    def _fail(self, user_id: UUID, claimed: Claimed, error: Exception) -> str:
+        """Note why a pull has failed; return what the log says."""
+        failure = self._judge(error, claimed)
         with self._job(user_id) as job:
             job.execute(
-                SQL["end_pull"],
+                SQL["fail_pull"],
                 {
                     "user_id": user_id,
                     "connection_id": claimed.connection_id,
-                    "state": Jsonb(pulled.state),
+                    **failure._asdict(),
                 },
             )
-        return f"read={counts.read} new={counts.added} changed={counts.changed}"
+        return f"problem={failure.problem} wait_s={failure.wait.total_seconds():.0f}"
 
     def _write(
         self, user_id: UUID, claimed: Claimed, stop: threading.Event
@@ -252,8 +259,8 @@ class Pulls:
         match error:
             case PullFailed(is_refused=True):
                 return Failure(error.code, _REFUSED_WAIT, is_refused=True)
-            case PullFailed(retry_after=timedelta() as asked):
-                return Failure(error.code, max(wait, min(asked, _LONGEST_RETRY_AFTER)))
+            case PullFailed(retry_after=timedelta() as named):
+                return Failure(error.code, max(wait, min(named, _LONGEST_RETRY_AFTER)))
             case PullFailed() | FetchFailed():
                 return Failure(error.code, wait)
             case SealingError():
