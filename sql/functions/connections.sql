@@ -157,7 +157,8 @@ begin
 end
 $$;
 
--- The connections of the signed-in person, or one of them, newest first; no row: none, or the session is not valid.
+-- The connections of the signed-in person, or one of them, newest first and stopped ones last; no row: none, or the
+-- session is not valid.
 create or replace function svc.connections(
     p_user_id       uuid,
     p_session_hash  bytea,
@@ -244,7 +245,8 @@ begin atomic
      where connection.user_id = p_user_id
        and (p_connection_id is null or connection.connection_id = p_connection_id)
        and svc.is_signed_in(p_user_id, p_session_hash)
-     order by connection.created_at desc,
+     order by connection.stopped_at is not null,
+              connection.created_at desc,
               connection.connection_id
      limit 200;
 end;
@@ -295,7 +297,8 @@ begin
 end
 $$;
 
--- Pauses a connection of the signed-in person or continues it. Returns whether there is such a connection.
+-- Pauses a connection of the signed-in person or continues it. Returns whether there is such a connection. Its next
+-- pull stays due when it was: a pause must not shorten the wait that a service has named.
 create or replace function svc.pause_connection(
     p_user_id       uuid,
     p_session_hash  bytea,
@@ -312,8 +315,7 @@ declare
     is_pulled boolean;
 begin
     update profile.connection
-       set paused_at = case when p_is_paused then coalesce(connection.paused_at, now()) end,
-           next_pull_at = case when connection.next_pull_at is not null then now() end
+       set paused_at = case when p_is_paused then coalesce(connection.paused_at, now()) end
      where connection.user_id = p_user_id
        and connection.connection_id = p_connection_id
        and connection.stopped_at is null

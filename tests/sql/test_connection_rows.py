@@ -267,3 +267,42 @@ def test_a_problem_lasts_until_usable_records_come(
         )
 
     assert reached == [("waiting", 0), ("failing", 0), ("failing", 0), ("live", 1)]
+
+
+def test_a_pause_does_not_shorten_the_wait_for_the_next_pull(
+    connect_as: Connect, owner: Rows, alice: Person
+) -> None:
+    authserver, session = connect_as("authserver"), sign_in(alice)
+    connected = connect(owner, alice, "calendar")
+    owner.execute("update profile.connection set next_pull_at = now() + interval '1 day'")
+    due_at = state(owner, connected)["next_pull_at"]
+
+    for is_paused in (True, False):
+        assert ask(
+            authserver,
+            "select svc.pause_connection(%s, %s, %s, %s)",
+            alice.user_id,
+            session.hash,
+            connected.connection_id,
+            is_paused,
+        )
+
+    assert state(owner, connected)["next_pull_at"] == due_at
+
+
+def test_connections_that_have_ended_hide_none_that_lasts(
+    connect_as: Connect, owner: Rows, alice: Person
+) -> None:
+    session = sign_in(alice)
+    lasting = connect(owner, alice, "listenbrainz")
+    for _ in range(200):
+        ended = connect(owner, alice, "owntracks")
+        owner.execute(
+            "select svc.stop_connection(%s, %s, false)", [alice.user_id, ended.connection_id]
+        )
+
+    listed = connect_as("authserver").execute(
+        "select connection_id, state from svc.connections(%s, %s)", [alice.user_id, session.hash]
+    )
+
+    assert listed.fetchone() == (lasting.connection_id, "waiting")
