@@ -21,7 +21,7 @@ from resourceserver.integrations.format import Person
 from resourceserver.integrations.formats import geojson
 from resourceserver.integrations.receivers import delivery, messages, points
 from resourceserver.integrations.receivers.delivery import ENCRYPTED
-from resourceserver.integrations.receivers.receiving import Receiving
+from resourceserver.integrations.receivers.receiving import Receiving, TooManyWrongKeys
 from resourceserver.integrations.records import Point, Refused
 from resourceserver.integrations.values import Flaw
 
@@ -54,7 +54,7 @@ def routes(receiving: Receiving, _reader: Reader) -> list[Route]:
                 partial(read, device=device),
                 most_bytes=MOST_BYTES,
             )
-        except (TooManyRequests, TooSlow) as error:
+        except (TooManyRequests, TooManyWrongKeys, TooSlow) as error:
             # The iPhone throws a message away after any status from 400 to 499.
             raise SendLater from error
         return Response(b"[]", headers=PRIVATE, media_type="application/json")

@@ -48,7 +48,10 @@ MOST_WAITING: Final = 16
 WRONG_KEYS: Final = 60
 """The wrong keys of one address within ``WINDOW_S`` after which its unknown keys are not looked up."""
 WINDOW_S: Final = 60.0
-_MOST_ADDRESSES: Final = 10_000
+_ADDRESSES_IN_48: Final = 16
+"""As how many addresses a /48 network counts."""
+_MOST_NETWORKS: Final = 10_000
+_MOST_KEYS: Final = 10_000
 _ATTEMPTS: Final = 3
 """How often a transaction is tried whose rows refer to some that another one has removed meanwhile."""
 
@@ -94,46 +97,59 @@ Work = Callable[[Target, Opened], T]
 
 @dataclass(eq=False)
 class WrongKeys:
-    """The wrong keys of each address within the last minute, and the keys that were right lately."""
+    """The wrong keys of each network within about a minute, and the keys that were right lately."""
 
-    times: OrderedDict[str, list[float]] = field(default_factory=OrderedDict)
-    """By network: the address itself, or the /64 of an IPv6 address; the one that was wrong last is last."""
+    counts: OrderedDict[str, tuple[float, int]] = field(default_factory=OrderedDict)
+    """Since when keys of a network are counted, and how many were wrong; the newest wrong one is last."""
     right: OrderedDict[bytes, UUID] = field(default_factory=OrderedDict)
-    """The people of hashes of keys; an application with one of them never waits for what others do behind its
+    """The people of hashes of keys; an application with one of them never waits for what others do from its
     address."""
 
     def are_too_many(self, address: str | None, key_hash: bytes | None) -> bool:
         """Tell whether a key is not even looked up, because its address has sent too many wrong ones."""
         if key_hash in self.right:
             return False
-        times = self.times.get(_network(address), [])
-        return sum(at > time.monotonic() - WINDOW_S for at in times) >= WRONG_KEYS
+        return any(self._current(name)[1] >= most for name, most in _networks(address).items())
 
-    def note(self, address: str | None) -> None:
-        """Count a wrong key."""
-        network = _network(address)
-        times = self.times.pop(network, [])
-        self.times[network] = [*times[-WRONG_KEYS + 1 :], time.monotonic()]
-        if len(self.times) > _MOST_ADDRESSES:
-            self.times.popitem(last=False)
+    def note(self, address: str | None, key_hash: bytes | None = None) -> None:
+        """Count a wrong key, which may have been right before."""
+        if key_hash is not None:
+            self.right.pop(key_hash, None)
+        for name in _networks(address):
+            since, count = self._current(name)
+            self.counts[name] = since, count + 1
+            self.counts.move_to_end(name)
+        while len(self.counts) > _MOST_NETWORKS:
+            self.counts.popitem(last=False)
 
     def accept(self, key_hash: bytes, user_id: UUID) -> None:
         """Keep in mind that a key was right, and whose it is."""
         self.right.pop(key_hash, None)
         self.right[key_hash] = user_id
-        if len(self.right) > _MOST_ADDRESSES:
+        if len(self.right) > _MOST_KEYS:
             self.right.popitem(last=False)
 
+    def _current(self, name: str) -> tuple[float, int]:
+        now = time.monotonic()
+        since, count = self.counts.get(name, (now, 0))
+        return (since, count) if now - since < WINDOW_S else (now, 0)
 
-def _network(address: str | None) -> str:
-    """Return what counts as one address."""
+
+def _networks(address: str | None) -> dict[str, int]:
+    """Return the networks that count as one address, the smallest first, with the most wrong keys of each.
+
+    Of an IPv6 address these are the /64 and the /48, since some providers assign these.
+    """
     try:
         found = ip_address(address or "")
     except ValueError:
-        return address or ""
+        return {address or "": WRONG_KEYS}
     if isinstance(found, IPv6Address) and found.ipv4_mapped is None:
-        return found.packed[:8].hex()
-    return str(found)
+        return {
+            found.packed[:8].hex(): WRONG_KEYS,
+            found.packed[:6].hex(): WRONG_KEYS * _ADDRESSES_IN_48,
+        }
+    return {str(found): WRONG_KEYS}
 
 
 @dataclass(eq=False)
@@ -177,14 +193,16 @@ class Receiving:
         if key_hash is None:
             self.wrong.note(address)
             raise WrongKey
-        async with self.opening.place(self.wrong.right.get(key_hash, _network(address))):
+        async with self.opening.place(
+            self.wrong.right.get(key_hash, next(iter(_networks(address))))
+        ):
             # Others of this address may have been wrong meanwhile.
             if self.wrong.are_too_many(address, key_hash):
                 raise TooManyWrongKeys
             try:
                 opened = await self._in_thread(lambda: self._open(kind, key_hash))
             except WrongKey:
-                self.wrong.note(address)
+                self.wrong.note(address, key_hash)
                 raise
         self.wrong.accept(key_hash, opened.user_id)
         return opened
