@@ -1,20 +1,17 @@
 """Connections of our people's applications, and a server with their receivers."""
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import httpx2
 import psycopg
 
-from shared import keys
-from shared.connections import KINDS
 from shared.settings import Settings
-from tests import processes
+from tests import connecting, processes
 from tests.client import NO_TLS
 from tests.conftest import Person
 
@@ -58,16 +55,9 @@ class Connected:
 
 def connect(owner: psycopg.Connection[Any], person: Person, kind: str, *scopes: str) -> Connected:
     """Connect an application of a kind that sends."""
-    chosen, connection_id = KINDS[kind], uuid4()
-    key = keys.new(chosen, person.user_id)
-    owner.execute(
-        "select svc.put_connection(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
-        [
-            *(person.user_id, connection_id, kind, chosen.data, chosen.title, json.dumps({})),
-            *(keys.hash_of(key), list(scopes), [], [], []),
-        ],
-    )
-    return Connected(owner, connection_id, key)
+    connected = connecting.connect(owner, person, kind, scopes=scopes)
+    assert connected.key is not None
+    return Connected(owner, connected.connection_id, connected.key)
 
 
 @dataclass(frozen=True)
