@@ -11,7 +11,7 @@
     │   ├── MethodUnknown            501                        no
     │   └── MethodNotAllowed         405                        no
     ├── InvalidClient                invalid_client, 401        no
-    │   ├── UnknownClient
+    │   ├── UnknownClient, UnusableDocument
     │   └── ClientAuthenticationRefused
     ├── InvalidGrant                 invalid_grant              (never arises there)
     │   ├── CodeUnknown, CodeSpent, CodeExpired, CodeOfAnotherClient
@@ -143,6 +143,10 @@ class InvalidClient(OAuthError):
 
 class UnknownClient(InvalidClient):
     """The client_id is not one that was registered here."""
+
+
+class UnusableDocument(InvalidClient):
+    """The document that the client_id names cannot be used."""
 
 
 class ClientAuthenticationRefused(InvalidClient):

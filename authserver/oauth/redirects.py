@@ -112,12 +112,17 @@ def _is_ipv6(text: str) -> bool:
 
 
 def _check_path(path: str) -> None:
+    if has_dot_segment(path):
+        raise InvalidRedirectURI("a redirect URI must have no . or .. segment")
+
+
+def has_dot_segment(path: str) -> bool:
+    """Return whether a path has a segment ``.`` or ``..``, however often it is encoded."""
     decoded = path
     # Servers behind the client may decode repeatedly. Each decoding shortens the path, so the loop ends.
     while (further := unquote(decoded, "latin-1")) != decoded:
         decoded = further
-    if any(segment in (".", "..") for segment in re.split(r"[/\\;]", decoded)):
-        raise InvalidRedirectURI("a redirect URI must have no . or .. segment")
+    return any(segment in (".", "..") for segment in re.split(r"[/\\;]", decoded))
 
 
 def _check_query(query: str) -> None:

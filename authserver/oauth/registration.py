@@ -76,7 +76,22 @@ def _parse(body: bytes) -> _Metadata:
 
 def _client(metadata: _Metadata) -> Client:
     """Return a new client. Raises InvalidRedirectURI, InvalidClientMetadata and InvalidScope."""
-    redirect_uris = list(dict.fromkeys(metadata.redirect_uris))
+    redirect_uris = checked_redirect_uris(metadata.redirect_uris)
+    try:
+        requested = scopes.parse(metadata.scope or "")
+    except scopes.UnknownScopeError as error:
+        raise InvalidScope(str(error)) from error
+    return Client(
+        client_id=tokens.mint_client_id(),
+        client_name=visible_name(metadata.client_name or ""),
+        redirect_uris=redirect_uris,
+        scopes=list(requested) or None,
+    )
+
+
+def checked_redirect_uris(given: list[str]) -> list[str]:
+    """Return the redirect URIs of a client, each once. Raises InvalidRedirectURI."""
+    redirect_uris = list(dict.fromkeys(given))
     for uri in redirect_uris:
         redirects.check(uri)
     # They are ASCII.
@@ -84,19 +99,11 @@ def _client(metadata: _Metadata) -> Client:
         raise InvalidRedirectURI(
             f"the redirect URIs must have at most {_MAX_REDIRECT_URI_BYTES} bytes together"
         )
-    try:
-        requested = scopes.parse(metadata.scope or "")
-    except scopes.UnknownScopeError as error:
-        raise InvalidScope(str(error)) from error
-    return Client(
-        client_id=tokens.mint_client_id(),
-        client_name=_visible_name(metadata.client_name or ""),
-        redirect_uris=redirect_uris,
-        scopes=list(requested) or None,
-    )
+    return redirect_uris
 
 
-def _visible_name(text: str) -> str | None:
+def visible_name(text: str) -> str | None:
+    """Return the name of a client as pages show it; None without one. Raises InvalidClientMetadata."""
     try:
         return names.visible(text)
     except NameTooLong as error:

@@ -39,6 +39,9 @@ free, one expires every 6 minutes).
 Sign-ins that succeed are counted by account (100 free, one expires every 36 seconds), whatever proves them:
 each leaves a security event, which is kept. Only the person can reach that count.
 
+Client id metadata documents are fetched from addresses that strangers choose, so fetches are counted by
+account (20 free, one expires every 3 minutes). What a process remembers is not fetched.
+
 A passkey cannot be guessed, so failed passkey sign-ins are counted by address only (20 free, one expires
 per hour), and separately from passwords.
 
@@ -83,6 +86,8 @@ _REFUNDED_PART: Final = 0.9
 _FREE_PROVIDER_SIGN_INS: Final = 100
 _FREE_SIGN_INS: Final = 100
 _SIGN_IN_FORGOTTEN_AFTER: Final = timedelta(seconds=36)
+_FREE_DOCUMENTS: Final = 20
+_DOCUMENT_FORGOTTEN_AFTER: Final = timedelta(minutes=3)
 
 _MAX_CONCURRENT: Final = 4
 """Most concurrent sign-ins of one address or account, so that one client cannot fill the hasher's queue."""
@@ -156,6 +161,10 @@ class Throttle:
     def reserve_pause(self, address: str | None) -> AbstractContextManager[None]:
         """Reserve one of the concurrent pauses of ``address``. Raises TooManyRequests if none is free."""
         return self._reserve({f"pause {network(address)}": _MAX_PAUSES})
+
+    def reserve_document(self, user_id: UUID) -> AbstractContextManager[None]:
+        """Reserve one of the concurrent fetches of a person. Raises TooManyRequests if none is free."""
+        return self._reserve({f"document {user_id}": _MAX_CONCURRENT})
 
     def reserve_known(self, user_id: UUID) -> AbstractContextManager[None]:
         """Reserve one of the concurrent sign-ins of a known person. Raises TooManyRequests."""
@@ -271,6 +280,11 @@ class Throttle:
         else:
             keys = [self._key(f"authorization account: {user_id}", _FREE_AUTHORIZATIONS)]
             await _count(self.database, keys, _AUTHORIZATION_OF_PERSON_FORGOTTEN_AFTER)
+
+    async def count_document(self, user_id: UUID) -> None:
+        """Count a client id metadata document that is fetched for a person. Raises TooManyRequests."""
+        keys = [self._key(f"document account: {user_id}", _FREE_DOCUMENTS)]
+        await _count(self.database, keys, _DOCUMENT_FORGOTTEN_AFTER)
 
     async def count_provider_sign_in(self, address: str | None) -> None:
         """Count a redirect to the identity provider. Raises TooManyRequests."""
