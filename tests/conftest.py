@@ -254,14 +254,14 @@ def drop(url: str, name: str) -> None:
 
 @dataclass
 class Owner:
-    """One connection of the tables' owner for many tests, and what deletes all that a test has made.
+    """One connection of the tables' owner for many tests, and another that deletes all that a test has made.
 
-    Connecting takes longer than most tests, so the connection is kept, and reset before each test.
+    Connecting takes longer than most tests, so both are kept, and the tests' is reset before each test.
     """
 
     url: str
     kept: psycopg.Connection[Any] | None = None
-    deletions: str = ""
+    deleting: psycopg.Connection[Any] | None = None
 
     def connection(self) -> psycopg.Connection[Any]:
         """Return the connection outside of any transaction and without settings of its own."""
@@ -276,22 +276,36 @@ class Owner:
 
     def delete_everything(self) -> None:
         """Delete all people and their data, and the rows about strangers."""
-        connection = self.connection()
-        if not self.deletions:
-            # Data of people does not refer to the account (sql/migrations/0011_account.sql).
-            tables = connection.execute("select svc.tables_of_people()::text").fetchall()
-            of_people = ["identity.user", *(name for (name,) in tables)]
-            # One string is one round trip; most of what it costs is the planning of its statements.
-            self.deletions = "; ".join(
-                f"delete from {name}"  # noqa: S608 -- a name from the catalogue
-                for name in (*of_people, *_OTHERS)
-            )
-        connection.execute(self.deletions)
+        # A transaction that the test has left open would keep its locks.
+        self.connection()
+        if self.deleting is not None:
+            try:
+                self.deleting.execute("select pg_temp.delete_everything()")
+                return
+            except psycopg.OperationalError:
+                # Tests may end the connections of a role.
+                if not self.deleting.closed:
+                    raise
+        self.deleting = psycopg.connect(self.url, autocommit=True, prepare_threshold=None)
+        # Data of people does not refer to the account (sql/migrations/0011_account.sql).
+        tables = self.deleting.execute("select svc.tables_of_people()::text").fetchall()
+        of_people = ["identity.user", *(name for (name,) in tables)]
+        statements = "".join(
+            f"delete from {name}; "  # noqa: S608 -- a name from the catalogue
+            for name in (*of_people, *_OTHERS)
+        )
+        # Most of what the statements cost is their planning, and the function keeps their plans.
+        self.deleting.execute(
+            "create function pg_temp.delete_everything() returns void language plpgsql"
+            f" as $$ begin {statements} end $$"
+        )
+        self.deleting.execute("select pg_temp.delete_everything()")
 
     def close(self) -> None:
-        """Close the connection, if there is one."""
-        if self.kept is not None:
-            self.kept.close()
+        """Close the connections that there are."""
+        for connection in (self.kept, self.deleting):
+            if connection is not None:
+                connection.close()
 
 
 _OTHERS: Final = (
