@@ -229,19 +229,18 @@ def test_an_unknown_argument_with_half_of_a_surrogate_pair_is_named(
 
 
 @each_tool
-@pytest.mark.parametrize("tz", ["nowhere", "europe/berlin", "+02:00", "", "\x00", "\ud800"])
-def test_an_unknown_zone_is_an_error(assistants: dict[str, Assistant], tool: Tool, tz: str) -> None:
-    said = assistants["bob"].mistake(tool.name, tz=tz)
+def test_an_unknown_zone_is_an_error(assistants: dict[str, Assistant], tool: Tool) -> None:
+    for tz in ("nowhere", "europe/berlin", "+02:00", "", "\x00", "\ud800"):
+        said = assistants["bob"].mistake(tool.name, tz=tz)
 
-    assert said.startswith("tz: must be ")
+        assert said.startswith("tz: must be "), tz
 
 
 @each_tool
-@pytest.mark.parametrize("tz", [5, True, [], {}, 1.5])
-def test_a_zone_that_is_no_text_is_an_error(
-    assistants: dict[str, Assistant], tool: Tool, tz: object
-) -> None:
-    assert assistants["bob"].mistake(tool.name, tz=tz) == "tz: must be a string"
+def test_a_zone_that_is_no_text_is_an_error(assistants: dict[str, Assistant], tool: Tool) -> None:
+    values: tuple[object, ...] = (5, True, [], {}, 1.5)
+    for tz in values:
+        assert assistants["bob"].mistake(tool.name, tz=tz) == "tz: must be a string", tz
 
 
 @each_tool

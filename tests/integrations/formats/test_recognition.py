@@ -84,9 +84,9 @@ def test_keys_are_unique_within_a_sample(format_: Format) -> None:
 
 
 @each_format
-@pytest.mark.parametrize("content", [b"", b"\0" * 100, b"\xff\xfe", b"{}", b"[]", b"a\nb\n"])
-def test_no_format_recognises_a_file_of_nothing(format_: Format, content: bytes) -> None:
-    assert format_.recognise(MemoryFile(content, "file").head) == 0.0
+def test_no_format_recognises_a_file_of_nothing(format_: Format) -> None:
+    for content in (b"", b"\0" * 100, b"\xff\xfe", b"{}", b"[]", b"a\nb\n"):
+        assert format_.recognise(MemoryFile(content, "file").head) == 0.0, content
 
 
 @each_format
