@@ -84,7 +84,7 @@ def chunked(pieces: Iterator[bytes], *headers: str) -> Iterator[bytes]:
         yield b"%x\r\n%s\r\n" % (len(piece), piece)
 
 
-BOMB: Final = gzip.compress(bytes(50_000_000))
+BOMB: Final = gzip.compress(bytes(50_000_000), 1)
 GZIP: Final = {"Content-Encoding": "gzip"}
 
 
