@@ -130,10 +130,13 @@ class Clock:
 
     def now(self) -> tuple[float, float]:
         """Return the milliseconds until now."""
-        children = Path(f"/proc/{self.postmaster}/task/{self.postmaster}/children").read_text()
-        return _cpu_ms(self.server), sum(
-            map(_cpu_ms, (self.postmaster, *map(int, children.split())))
-        )
+        return _cpu_ms(self.server), cpu_of_database_ms(self.postmaster)
+
+
+def cpu_of_database_ms(pid: int) -> float:
+    """Return the processor time of a database until now; ``pid`` is its main process."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    return sum(map(_cpu_ms, (pid, *map(int, children.split()))))
 
 
 def _cpu_ms(pid: int) -> float:
