@@ -38,7 +38,6 @@ class GoalsParams(Params):
     tz: Zone | None = Field(
         default=None,
         description="IANA time zone in which periods begin; by default the caller's own.",
-        examples=["Europe/Berlin"],
     )
 
     def values(self) -> dict[str, Any]:
@@ -117,6 +116,8 @@ class Goal(Body):
 class GoalsBody(Body):
     """All goals, the oldest first."""
 
+    tz: str
+    """The time zone in which periods begin."""
     data: list[Goal]
     count: Count
 
@@ -254,7 +255,7 @@ def _finish(answers: Answers) -> dict[str, Any]:
         )
         for goal in query["data"]
     ]
-    return {"data": data, "count": len(data)}
+    return {"tz": query["given_tz"], "data": data, "count": len(data)}
 
 
 def _goal(

@@ -225,6 +225,9 @@ async def _begin(connection: Connection, who: Credential, params: ExportParams) 
             "pending_days": pending_days,
             "starts_at": head["starts_at"],
             "ends_at": head["ends_at"],
+            # Periods of goals begin in the person's own zone.
+            "tz": None,
+            "given_tz": None,
         },
     )
 
