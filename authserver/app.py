@@ -12,6 +12,7 @@ from starlette.routing import Route
 from authserver import janitor, trials
 from authserver.errors import UNREADABLE, HeadersTooLarge, HostUnclear, ServerError
 from authserver.oauth import authorize, consent, metadata, registration, revocation, token
+from authserver.oauth.documents import Documents
 from authserver.pages import (
     account,
     account_events,
@@ -53,13 +54,15 @@ def create(
     chosen: Settings | None = None,
     *,
     hasher: Hasher | None = None,
+    documents: Documents | None = None,
     clean_every: timedelta = janitor.INTERVAL,
 ) -> Starlette:
     """Return the application for the settings ``chosen``, by default those of the environment.
 
     While it runs, the janitor and the trials of rules run about every ``clean_every``, unless the
     setting ``jobs`` is off.
-    ``hasher`` hashes passwords, by default with the recommended parameters.
+    ``hasher`` hashes passwords, by default with the recommended parameters. ``documents`` are those of
+    clients, by default fetched from public addresses alone.
     """
     this = server(chosen or settings.read(), hasher)
     login = database.login(this.settings, "authserver")
@@ -80,7 +83,7 @@ def create(
             await this.provider.close()
 
     return Application(
-        routes=[*for_machines, *page_routes(this), page.LAYOUT.mount()],
+        routes=[*for_machines, *page_routes(this, documents or Documents()), page.LAYOUT.mount()],
         refusals=Refusals(
             internal_error=failures.always(ServerError()),
             headers_too_large=failures.always(HeadersTooLarge()),
@@ -111,7 +114,7 @@ def machine_routes(this: Server) -> list[Route]:
     ]
 
 
-def page_routes(this: Server) -> list[Route]:
+def page_routes(this: Server, documents: Documents) -> list[Route]:
     """Return the routes of pages, in the order in which a new person needs them."""
     return [
         Route("/join", partial(join.show, this), name="show_join"),
@@ -137,9 +140,14 @@ def page_routes(this: Server) -> list[Route]:
         *device_routes(this),
         *provider_routes(this),
         *grant_routes(this),
-        Route("/oauth/authorize", partial(authorize.show, this), name="authorize"),
-        Route("/oauth/consent", partial(consent.show, this), name="show_consent"),
-        Route("/oauth/consent", partial(consent.decide, this), methods=["POST"], name="consent"),
+        Route("/oauth/authorize", partial(authorize.show, this, documents), name="authorize"),
+        Route("/oauth/consent", partial(consent.show, this, documents), name="show_consent"),
+        Route(
+            "/oauth/consent",
+            partial(consent.decide, this, documents),
+            methods=["POST"],
+            name="consent",
+        ),
     ]
 
 

@@ -17,7 +17,7 @@ from starlette.requests import Request
 
 from authserver import rows
 from authserver.rows import Database, Parameters
-from shared import tokens, web
+from shared import tokens
 
 log = logging.getLogger("svc.security")
 
@@ -115,12 +115,6 @@ def _address(request: Request) -> str | None:
     except ValueError:
         return None
     return str(getattr(ip, "ipv4_mapped", None) or ip)
-
-
-def log_client_id(request: Request, client_id: str | None) -> None:
-    """Add the client id to the log line of the request, if it has the format of our ids."""
-    if client_id is not None and tokens.is_client_id(client_id):
-        web.notes(request).update(client_id=client_id)
 
 
 async def record_failed_sign_in(

@@ -97,8 +97,12 @@ class Settings:
     the like may be fetched, although they are not public; by default none."""
     full_urls: bool = False
     """SVC_FULL_URLS: keep query and fragment of visited addresses (default: they are dropped)."""
-    loopback_port_may_vary: bool = False
-    """SVC_LOOPBACK_PORT_MAY_VARY: RFC 8252, section 7.3, for registered http loopback redirects."""
+    loopback_port_may_vary: bool | None = None
+    """SVC_LOOPBACK_PORT_MAY_VARY: RFC 8252, section 7.3, for http loopback redirects. By default (None) the
+    port may vary only for clients that are described by a document."""
+    client_metadata_documents: bool = False
+    """SVC_CLIENT_METADATA_DOCUMENTS: accept addresses of client id metadata documents as client ids; by
+    default if SVC_AUTH_URL is https."""
     prepare: bool = True
     """SVC_DATABASE_PREPARE: off for connection poolers without support for prepared statements."""
     quick_connections: int = 2
@@ -243,7 +247,12 @@ def read(environment: Mapping[str, str] = os.environ) -> Settings:
         sealing_private_keys=private_keys,
         fetch_networks=_networks(environment, "SVC_FETCH_NETWORKS", _EVERY_NETWORK_IS_ALLOWED),
         full_urls=_switch(environment, "SVC_FULL_URLS", default=False),
-        loopback_port_may_vary=_switch(environment, "SVC_LOOPBACK_PORT_MAY_VARY", default=False),
+        loopback_port_may_vary=_switch_if_set(environment, "SVC_LOOPBACK_PORT_MAY_VARY"),
+        client_metadata_documents=_switch(
+            environment,
+            "SVC_CLIENT_METADATA_DOCUMENTS",
+            default=auth_url.startswith("https://"),
+        ),
         prepare=_switch(environment, "SVC_DATABASE_PREPARE", default=True),
         **{name: _size(environment, name) for name in _SIZES},
         trusted_proxies=_networks(environment, "SVC_TRUSTED_PROXIES", _EVERYBODY_IS_TRUSTED),
@@ -282,7 +291,7 @@ def environment(chosen: Settings, role_urls: Mapping[str, str]) -> dict[str, str
         "SVC_DATA_DIR": str(chosen.data_dir),
         "SVC_FETCH_NETWORKS": ",".join(chosen.fetch_networks),
         "SVC_FULL_URLS": "on" if chosen.full_urls else "off",
-        "SVC_LOOPBACK_PORT_MAY_VARY": "on" if chosen.loopback_port_may_vary else "off",
+        "SVC_CLIENT_METADATA_DOCUMENTS": "on" if chosen.client_metadata_documents else "off",
         "SVC_DATABASE_PREPARE": "on" if chosen.prepare else "off",
         **{_variable(name): str(getattr(chosen, name)) for name in _SIZES},
         "SVC_TRUSTED_PROXIES": ",".join(chosen.trusted_proxies),
@@ -302,6 +311,9 @@ def environment(chosen: Settings, role_urls: Mapping[str, str]) -> dict[str, str
     }
     if chosen.auth_internal_url is not None:
         variables["SVC_AUTH_INTERNAL_URL"] = chosen.auth_internal_url
+    if chosen.loopback_port_may_vary is not None:
+        may_vary = "on" if chosen.loopback_port_may_vary else "off"
+        variables["SVC_LOOPBACK_PORT_MAY_VARY"] = may_vary
     if chosen.cookie_key is not None:
         variables["SVC_COOKIE_KEY"] = chosen.cookie_key
     if chosen.dashboard_key is not None:
@@ -473,6 +485,10 @@ def _switch(environment: Mapping[str, str], name: str, *, default: bool) -> bool
     if given in ("", "1", "true", "yes", "on", "0", "false", "no", "off"):
         return default if not given else given in ("1", "true", "yes", "on")
     raise SettingsError(f"{name}: {given!r} is neither on nor off")
+
+
+def _switch_if_set(environment: Mapping[str, str], name: str) -> bool | None:
+    return _switch(environment, name, default=False) if environment.get(name) else None
 
 
 _EVERYBODY_IS_TRUSTED: Final = "everybody cannot be trusted to say where they come from"

@@ -19,20 +19,24 @@ from authserver.errors import (
     InvalidRequest,
     InvalidScope,
     OAuthError,
+    TemporarilyUnavailable,
+    TooManyRequests,
     UnknownClient,
     UnsupportedResponseType,
+    UnusableDocument,
     UnusableRedirectURI,
 )
 from authserver.forms import Form
-from authserver.oauth import audience, clients, grants, redirects, requests
+from authserver.oauth import audience, client_ids, clients, grants, redirects, requests
 from authserver.oauth.clients import Client
+from authserver.oauth.documents import Documents
 from authserver.oauth.requests import PendingRequest
-from authserver.people.sessions import Browser
-from authserver.rows import Database
+from authserver.people.sessions import Browser, Person
 from authserver.web.page import Page
 from authserver.web.server import Server
 from shared import scopes
 from shared.dashboard import DASHBOARD_CLIENT_ID
+from shared.settings import Settings
 from shared.tokens import Token
 
 _CHALLENGE: Final = re.compile(r"[A-Za-z0-9_-]{43}")
@@ -48,35 +52,48 @@ _OTHER_PORT: Final = (
 
 @dataclass(frozen=True)
 class Rules:
-    """The settings that the checks need."""
+    """The rules for the requests of a client."""
 
     base_url: str
     port_may_vary: bool
 
 
-async def show(server: Server, request: Request) -> Response:
+def rules_for(chosen: Settings, client_id: str) -> Rules:
+    """Return the rules for a client.
+
+    A published document names no port of a person's machine (RFC 8252, section 7.3), so with one the port
+    may vary unless the operator forbids it.
+    """
+    port_may_vary = chosen.loopback_port_may_vary
+    if port_may_vary is None:
+        port_may_vary = client_ids.is_address(client_id)
+    return Rules(chosen.base_url, port_may_vary)
+
+
+async def show(server: Server, documents: Documents, request: Request) -> Response:
     """Check and store an authorization request, and redirect the person to sign-in or to consent."""
-    rules = Rules(server.settings.base_url, server.settings.loopback_port_may_vary)
     browser = await server.browser(request)
     query = Form({})
     try:
         require_navigation(request)
         query = readable_query(request)
-        client = await known_client(server.database, query)
-        events.log_client_id(request, client.client_id)
-        pending = check_request(query, client, rules)
+        client = await known_client(server, documents, browser.person, query)
+        client_ids.log(request, client.client_id)
+        pending = check_request(query, client, rules_for(server.settings, client.client_id))
         if pending.error is not None and await _may_redirect_error(server, browser, client):
             return server.pages.redirect_browser(error_location(server, pending), browser)
+    except (TooManyRequests, TemporarilyUnavailable):
+        raise
     except OAuthError as error:
-        return server.pages.render(
-            _refusal(error.error, error.description, _values(query, error.parameter))
-        )
+        return server.pages.render(refusal_of(error, _values(query, error.parameter)))
     user_id = None if browser.person is None else browser.person.user_id
     await server.throttle.count_authorization(user_id, events.request_origin(request).address)
     if browser.person is not None and may_renew(query, pending):
         code = await grants.renew(server.database, browser.session, pending)
         if code is not None:
             return server.pages.redirect_browser(code_location(server, pending, code), browser)
+    if browser.person is None and client_ids.is_address(client.client_id):
+        await clients.store_unchecked(server.database, client)
     request_id = await requests.store(server.database, browser.session, pending)
     if pending.error is not None:
         sent = _values(query, pending.error_parameter)
@@ -146,14 +163,41 @@ def readable_query(request: Request) -> Form:
     return forms.decode(encoded)
 
 
-async def known_client(database: Database, query: Form) -> Client:
-    """Return the client of a request. Raises UnknownClient, also if client_id is missing or repeated."""
+async def known_client(
+    server: Server, documents: Documents, person: Person | None, query: Form
+) -> Client:
+    """Return the client of a request. Raises UnknownClient, also if client_id is missing or repeated.
+
+    A document is fetched only for a person who is signed in. Until then the client is what the request says,
+    and ``documented_client`` is called before consent.
+    """
     client_id = query.get("client_id")
     if client_id is None:
         raise UnknownClient(_absence(query, "client_id"), parameter="client_id")
-    client = await clients.find(database, client_id)
-    if client is None:
+    if not client_ids.is_address(client_id):
+        client = await clients.find(server.database, client_id)
+        if client is None:
+            raise UnknownClient(parameter="client_id")
+        return client
+    if person is not None:
+        return await documented_client(server, documents, person, client_id)
+    if not server.settings.client_metadata_documents:
         raise UnknownClient(parameter="client_id")
+    redirect_uri = query.get("redirect_uri")
+    return Client(client_id, None, [] if redirect_uri is None else [redirect_uri], None)
+
+
+async def documented_client(
+    server: Server, documents: Documents, person: Person, client_id: str
+) -> Client:
+    """Return the client that the document at its id describes, and store it.
+
+    Raises UnknownClient, UnusableDocument, TooManyRequests and TemporarilyUnavailable.
+    """
+    if not server.settings.client_metadata_documents:
+        raise UnknownClient(parameter="client_id")
+    client = await documents.client(client_id, server.throttle, person.user_id)
+    await clients.store_document(server.database, client)
     return client
 
 
@@ -162,11 +206,17 @@ def registered_redirect_uri(query: Form, client: Client, *, port_may_vary: bool)
     given = query.get("redirect_uri")
     if given is None:
         raise UnusableRedirectURI(_absence(query, "redirect_uri"), parameter="redirect_uri")
+    check_redirect_uri(given, client, port_may_vary=port_may_vary)
+    return given
+
+
+def check_redirect_uri(given: str, client: Client, *, port_may_vary: bool) -> None:
+    """Check that a redirect URI is one of the client. Raises UnusableRedirectURI."""
     if client.client_id == DASHBOARD_CLIENT_ID:
         # Its codes are issued without a question, so no other program of this machine may receive one. The
         # URI follows from SVC_BASE_URL, which an operator may set to an http address in a private network.
         if given in client.redirect_uris:
-            return given
+            return
         raise UnusableRedirectURI(parameter="redirect_uri")
     if _is_registered(client, given, port_may_vary=port_may_vary):
         try:
@@ -174,7 +224,7 @@ def registered_redirect_uri(query: Form, client: Client, *, port_may_vary: bool)
             redirects.check(given)
         except InvalidRedirectURI as error:
             raise UnusableRedirectURI(error.description, parameter="redirect_uri") from error
-        return given
+        return
     description = _OTHER_PORT if _is_registered(client, given, port_may_vary=True) else None
     raise UnusableRedirectURI(description, parameter="redirect_uri")
 
@@ -302,19 +352,31 @@ def _values(query: Form, parameter: str | None) -> list[str]:
     ]
 
 
-def _refusal(
-    error: str, description: str, sent: list[str], request_id: Token | None = None
-) -> Page:
-    """Return the page for an error. With ``request_id`` it has a link that leads to the client.
+def refusal_of(error: OAuthError, sent: list[str]) -> Page:
+    """Return the page for an error that is never sent to the client.
 
     ``sent`` are the values of the parameter that is wrong.
     """
+    is_document = isinstance(error, UnusableDocument)
+    return _refusal(error.error, error.description, sent, is_document=is_document)
+
+
+def _refusal(
+    error: str,
+    description: str,
+    sent: list[str],
+    request_id: Token | None = None,
+    *,
+    is_document: bool = False,
+) -> Page:
+    """Return the page for an error. With ``request_id`` it has a link that leads to the client."""
     return Page(
         "refusal.html",
         {
             "error": error,
             "description": description,
             "sent": sent,
+            "is_document": is_document,
             "next": None if request_id is None else request_id.text,
         },
         status=400,

@@ -1,4 +1,8 @@
-"""Registered applications (clients). All of them are public clients: they have no secrets."""
+"""Applications (clients). All of them are public clients: they have no secrets.
+
+A client registers, or its id is the address of a document that describes it (``documents``). Grants and
+pending requests refer to a row in both cases; that of a document is a copy of what was last fetched.
+"""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -7,8 +11,8 @@ from uuid import UUID
 
 from authserver import changes, rows
 from authserver.events import Event, RequestOrigin
+from authserver.oauth import client_ids
 from authserver.rows import Database
-from shared import tokens
 
 SQL: Final = rows.load("oauth/clients.sql", "events.sql")
 
@@ -18,7 +22,7 @@ _BATCH: Final = 5000
 
 @dataclass(frozen=True)
 class Client:
-    """A client as it registered itself. The name is its own claim."""
+    """A client as it describes itself. The name is its own claim."""
 
     client_id: str
     client_name: str | None
@@ -62,8 +66,8 @@ class _Registered:
 
 
 async def find(database: Database, client_id: str) -> Client | None:
-    """Return the client with that id, or None. An id without our format is not looked up."""
-    if not tokens.is_client_id(client_id):
+    """Return the client with that id, or None. An id of neither form is not looked up."""
+    if not client_ids.is_well_formed(client_id):
         return None
     return await rows.one(database, Client, SQL["client"], {"client_id": client_id})
 
@@ -73,6 +77,19 @@ async def register(database: Database, client: Client) -> datetime:
     stored = await rows.one(database, _Registered, SQL["register"], vars(client))
     assert stored is not None  # noqa: S101 -- an insert returns a row or raises
     return stored.created_at
+
+
+async def store_document(database: Database, client: Client) -> None:
+    """Store what the document of a client says now, unless it is stored already."""
+    await rows.execute(database, SQL["store_document"], vars(client))
+
+
+async def store_unchecked(database: Database, client: Client) -> None:
+    """Store a client whose document has not been fetched, so that its request can wait for a sign-in.
+
+    Nothing of the row is used before ``store_document`` has replaced it.
+    """
+    await rows.execute(database, SQL["store_unchecked"], vars(client))
 
 
 async def registrations(database: Database, limit: int) -> list[Registration]:

@@ -4,6 +4,22 @@ insert into oauth.client (client_id, client_name, redirect_uris, scopes)
 values (%(client_id)s, %(client_name)s, %(redirect_uris)s, %(scopes)s)
 returning created_at
 
+-- name: store_document
+-- Adds an application that is described by a document, or changes what it says. A row that is the same is not written.
+insert into oauth.client (client_id, client_name, redirect_uris, scopes)
+values (%(client_id)s, %(client_name)s, %(redirect_uris)s, %(scopes)s)
+    on conflict (client_id) do update
+   set client_name = excluded.client_name,
+       redirect_uris = excluded.redirect_uris
+ where (client.client_name, client.redirect_uris)
+       is distinct from (excluded.client_name, excluded.redirect_uris)
+
+-- name: store_unchecked
+-- Adds an application whose document has not been fetched. Changes nothing if the application is stored.
+insert into oauth.client (client_id, client_name, redirect_uris, scopes)
+values (%(client_id)s, %(client_name)s, %(redirect_uris)s, %(scopes)s)
+    on conflict (client_id) do nothing
+
 -- name: client
 -- One application by its id. No row: the id is unknown.
 select client_id,

@@ -7,13 +7,29 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from authserver import events, forms
-from authserver.errors import AccessDenied, InvalidRequest
+from authserver.errors import (
+    AccessDenied,
+    InvalidRequest,
+    OAuthError,
+    UnknownClient,
+    UnusableDocument,
+    UnusableRedirectURI,
+)
 from authserver.forms import Form
-from authserver.oauth import grants, redirects, requests
-from authserver.oauth.authorize import code_location, error_location
+from authserver.oauth import client_ids, grants, redirects, requests
+from authserver.oauth.authorize import (
+    check_redirect_uri,
+    code_location,
+    documented_client,
+    error_location,
+    refusal_of,
+    rules_for,
+)
+from authserver.oauth.clients import Client
+from authserver.oauth.documents import Documents
 from authserver.oauth.requests import PendingKey, PendingRequest
 from authserver.people import sessions
-from authserver.people.sessions import Browser, StaleForm
+from authserver.people.sessions import Browser, Person, StaleForm
 from authserver.web.failures import RequestGone
 from authserver.web.page import Page
 from authserver.web.server import Server
@@ -22,10 +38,12 @@ from shared.dashboard import DASHBOARD_CLIENT_ID
 from shared.scopes import SCOPES, WITHOUT_ENDPOINT
 from shared.tokens import Token
 
+_UNUSABLE: Final = (UnknownClient, UnusableDocument, UnusableRedirectURI)
+"""What may be wrong with a client whose document is fetched after the sign-in."""
 _NOTHING_TICKED: Final = "Nothing is ticked, so nothing was allowed. Tick one, or decline."
 
 
-async def show(server: Server, request: Request) -> Response:
+async def show(server: Server, documents: Documents, request: Request) -> Response:
     """Show a pending request. If it is an error, redirect to the client with it."""
     browser = await server.browser(request)
     request_id = _request_id(forms.decode(request.scope["query_string"]))
@@ -35,16 +53,20 @@ async def show(server: Server, request: Request) -> Response:
     pending = await requests.find(server.database, waiting)
     if pending is None:
         return await _gone(server, browser, waiting)
+    try:
+        client = await _client(server, documents, browser.person, pending)
+    except _UNUSABLE as error:
+        return _refused(server, browser, pending, error)
     if pending.error is not None:
         await requests.take(server.database, waiting)
         return server.pages.redirect_browser(error_location(server, pending), browser)
     granted_before = await grants.scopes_of_client(
         server.database, browser.person.user_id, pending.client_id
     )
-    return server.pages.render(_page(pending, request_id, granted_before, server), browser)
+    return server.pages.render(_page(pending, client, request_id, granted_before, server), browser)
 
 
-async def decide(server: Server, request: Request) -> Response:
+async def decide(server: Server, documents: Documents, request: Request) -> Response:
     """Carry out the person's decision and redirect the browser to the client."""
     form = await forms.read(request)
     form.check(ignoring=("scope",))
@@ -57,7 +79,12 @@ async def decide(server: Server, request: Request) -> Response:
     pending = await requests.find(server.database, waiting)
     if pending is None or pending.scopes is None:
         return await _gone(server, browser, waiting)
-    events.log_client_id(request, pending.client_id)
+    client_ids.log(request, pending.client_id)
+    try:
+        # Declining redirects too, so the redirect URI must be the client's.
+        client = await _client(server, documents, browser.person, pending)
+    except _UNUSABLE as error:
+        return _refused(server, browser, pending, error)
     granted = _decision(form, pending.scopes)
     if granted is None:
         location = await _decline(server, waiting, pending)
@@ -65,7 +92,7 @@ async def decide(server: Server, request: Request) -> Response:
         granted_before = await grants.scopes_of_client(
             server.database, browser.person.user_id, pending.client_id
         )
-        page = _page(pending, request_id, granted_before, server, problem=_NOTHING_TICKED)
+        page = _page(pending, client, request_id, granted_before, server, problem=_NOTHING_TICKED)
         return server.pages.render(page, browser)
     else:
         code = await grants.issue_code(
@@ -81,7 +108,7 @@ async def decide(server: Server, request: Request) -> Response:
         location = code_location(server, pending, code)
         if redirects.is_private_use(pending.redirect_uri):
             # A browser that passes a link to an application keeps showing the page it was on.
-            return server.pages.render(_allowed(pending, location), browser)
+            return server.pages.render(_allowed(client, location), browser)
     return server.pages.redirect_browser(location, browser)
 
 
@@ -121,14 +148,38 @@ async def _decline(server: Server, waiting: PendingKey, pending: PendingRequest)
     return error_location(server, refused)
 
 
-def _allowed(pending: PendingRequest, location: str) -> Page:
+def _allowed(client: Client, location: str) -> Page:
     """Return the page after a consent that opens an application by its own scheme."""
-    content = {"client_name": pending.client_name, "location": location}
+    content = {"client_name": client.client_name, "location": location}
     return Page("allowed.html", content, may_end_at_client=True)
+
+
+async def _client(
+    server: Server, documents: Documents, person: Person, pending: PendingRequest
+) -> Client:
+    """Return the client of a pending request. One that is described by a document is checked now.
+
+    The request may be from before the sign-in, when no document was fetched.
+    """
+    if not client_ids.is_address(pending.client_id):
+        return Client(pending.client_id, pending.client_name, [pending.redirect_uri], None)
+    client = await documented_client(server, documents, person, pending.client_id)
+    rules = rules_for(server.settings, pending.client_id)
+    check_redirect_uri(pending.redirect_uri, client, port_may_vary=rules.port_may_vary)
+    return client
+
+
+def _refused(
+    server: Server, browser: Browser, pending: PendingRequest, error: OAuthError
+) -> Response:
+    """Return the page for a client or a redirect URI that cannot be used. It has no link to the client."""
+    sent = pending.client_id if error.parameter == "client_id" else pending.redirect_uri
+    return server.pages.render(refusal_of(error, [sent]), browser)
 
 
 def _page(
     pending: PendingRequest,
+    client: Client,
     request_id: Token,
     granted_before: frozenset[str],
     server: Server,
@@ -148,7 +199,9 @@ def _page(
         {
             "problem": problem,
             "ticked": () if problem else ticked,
-            "client_name": pending.client_name,
+            "client_name": client.client_name,
+            "document_host": client_ids.document_host(client.client_id),
+            "is_loopback_only": all(map(redirects.is_loopback, client.redirect_uris)),
             "is_built_in": is_built_in,
             "destination": redirects.destination(pending.redirect_uri),
             "is_loopback": redirects.is_loopback(pending.redirect_uri),

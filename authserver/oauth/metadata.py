@@ -1,4 +1,4 @@
-"""Authorization server metadata (RFC 8414)."""
+"""Authorization server metadata (RFC 8414; client id metadata documents: the draft of ``documents``)."""
 
 import json
 
@@ -14,7 +14,7 @@ PATH = "/.well-known/oauth-authorization-server"
 async def show(server: Server, _: Request) -> Response:
     """Return the metadata. The issuer is the configured one, whatever the Host header is."""
     issuer = server.settings.auth_url
-    document = {
+    document: dict[str, object] = {
         "issuer": issuer,
         "authorization_endpoint": f"{issuer}/oauth/authorize",
         "token_endpoint": f"{issuer}/oauth/token",
@@ -29,6 +29,8 @@ async def show(server: Server, _: Request) -> Response:
         "code_challenge_methods_supported": ["S256"],
         "authorization_response_iss_parameter_supported": True,
     }
+    if server.settings.client_metadata_documents:
+        document["client_id_metadata_document_supported"] = True
     return Response(
         json.dumps(document),
         headers={"Cache-Control": "public, max-age=300"},

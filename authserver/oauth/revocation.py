@@ -4,7 +4,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from authserver import events, forms
-from authserver.oauth import grants
+from authserver.oauth import client_ids, grants
 from authserver.oauth.token import (
     refuse_client_authentication,
     refuse_credentials_in_query,
@@ -23,7 +23,7 @@ async def revoke(server: Server, request: Request) -> Response:
     refuse_credentials_in_query(request)
     form.check()
     refuse_client_authentication(request)
-    events.log_client_id(request, form.get("client_id"))
+    client_ids.log(request, form.get("client_id"))
     text = required(form, "token")
     token = tokens.parse(tokens.REFRESH, text) or tokens.parse(tokens.ACCESS, text)
     if token is not None:

@@ -18,7 +18,7 @@ from authserver.errors import (
     UnsupportedGrantType,
 )
 from authserver.forms import Form
-from authserver.oauth import audience, grants
+from authserver.oauth import audience, client_ids, grants
 from authserver.oauth.grants import CodePresentation, RefreshPresentation, TokenPair
 from authserver.web.server import Server
 from shared import scopes, tokens, web
@@ -42,7 +42,7 @@ async def issue(server: Server, request: Request) -> Response:
     origin = events.request_origin(request)
     codes = tokens_in(tokens.CODE, "code", request, form)
     refresh_tokens = tokens_in(tokens.REFRESH, "refresh_token", request, form)
-    events.log_client_id(request, form.get("client_id"))
+    client_ids.log(request, form.get("client_id"))
     try:
         presented = presentation(request, form, server.settings.base_url)
     except OAuthError:

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from authserver import forms
-from authserver.oauth import grants, redirects
+from authserver.oauth import client_ids, grants, redirects
 from authserver.oauth.grants import Grant
 from authserver.pages import grant_list
 from authserver.web.page import Page
@@ -53,6 +53,11 @@ class App:
     def is_built_in(self) -> bool:
         """Whether it is the dashboard, which is a part of the service."""
         return self.client_id == DASHBOARD_CLIENT_ID
+
+    @property
+    def document_host(self) -> str | None:
+        """The host of the document that describes it, or None if it registered."""
+        return client_ids.document_host(self.client_id)
 
     @property
     def last_used_at(self) -> datetime | None:
