@@ -31,7 +31,7 @@ import psycopg
 from psycopg import pq
 from psycopg.pq.abc import PGconn, PGresult
 
-from shared import database, queries
+from shared import database, priority, queries
 
 _PLACEHOLDER: Final = re.compile(r"%\((\w+)\)s")
 
@@ -272,6 +272,8 @@ class Pipeline:
     patience_s: float
     """How long an answer may take before the connection counts as dead. The time that it waits behind others
     does not count, so that slow answers never close a working connection for other requests."""
+    gives_way: bool = False
+    """Whether its work gives way to that of other connections (``shared.priority``)."""
     requests: int = 0
     """The number of requests that use it, including those that wait until it is connected."""
     people: Counter[Hashable] = field(default_factory=Counter, repr=False)
@@ -333,6 +335,8 @@ class Pipeline:
             raise NotConnectedError(str(error)) from error
         finally:
             self._connecting = None
+        if self.gives_way:
+            priority.let_give_way(connection)
         connection.pgconn.enter_pipeline_mode()
         self._connection = connection
         self._prepared = {}
@@ -578,13 +582,21 @@ class Pipelines:
 
     @classmethod
     def to(
-        cls, url: str, *, size: int, depth: int, patience_s: float, prepare: bool
+        cls,
+        url: str,
+        *,
+        size: int,
+        depth: int,
+        patience_s: float,
+        prepare: bool,
+        gives_way: bool = False,
     ) -> "Pipelines":
         """Return ``size`` connections to ``url``, each for at most ``depth`` requests at a time.
 
-        They connect at the first request. An answer may take ``patience_s`` seconds.
+        They connect at the first request. An answer may take ``patience_s`` seconds. The work of connections
+        that give way does not keep the others waiting for a processor.
         """
-        pipelines = tuple(Pipeline(url, prepare, patience_s) for _ in range(size))
+        pipelines = tuple(Pipeline(url, prepare, patience_s, gives_way) for _ in range(size))
         return cls(pipelines, asyncio.Semaphore(size * depth))
 
     async def run(

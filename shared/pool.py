@@ -16,7 +16,7 @@ from typing import Any, Final, Self
 import psycopg
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from shared import database
+from shared import database, priority
 from shared.pipeline import NotConnectedError
 
 Connection = psycopg.AsyncConnection[Any]
@@ -42,6 +42,10 @@ def _has_ended(connection: Connection) -> bool:
     return False
 
 
+async def _let_give_way(connection: Connection) -> None:
+    priority.let_give_way(connection)
+
+
 @dataclass(eq=False)
 class Pool:
     """A few connections of one role; they can be taken within an ``async with`` block of the pool."""
@@ -65,6 +69,7 @@ class Pool:
             min_size=0,
             max_size=size,
             open=False,
+            configure=_let_give_way,
             timeout=database.WAIT_S,
             # Places limit the waiting requests. The pool's own limit also counts requests that were canceled,
             # until a connection is made; with too many of them it refuses all others, and never connects

@@ -19,6 +19,7 @@ from argon2.exceptions import InvalidHashError, VerificationError
 from argon2.low_level import ARGON2_VERSION
 
 from authserver.errors import TemporarilyUnavailable
+from shared import priority
 
 Result = TypeVar("Result")
 Texts = TypeVarTuple("Texts")
@@ -226,6 +227,7 @@ class Hasher:
             raise TooManySignIns
 
         def measured() -> Result:
+            priority.give_way()
             begun = time.perf_counter()
             try:
                 return work(*given)

@@ -163,6 +163,7 @@ class Reader:
                 depth=1,
                 patience_s=PATIENT_S,
                 prepare=chosen.prepare,
+                gives_way=True,
             ),
             Turns(chosen.patient_connections, MOST_PATIENT),
             Turns(chosen.quick_connections * _DEPTH, MOST_QUICK, QUICK_PATIENCE_S),
