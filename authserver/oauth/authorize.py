@@ -9,6 +9,7 @@ registration, automatic redirects would be an open redirector (RFC 9700, section
 import re
 from dataclasses import dataclass, replace
 from typing import Final
+from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -99,7 +100,7 @@ async def show(server: Server, documents: Documents, request: Request) -> Respon
         sent = _values(query, pending.error_parameter)
         page = _refusal(pending.error, pending.error_description or "", sent, request_id)
         return server.pages.render(page, browser)
-    return server.pages.redirect_browser(_next_step(request_id, browser), browser)
+    return server.pages.redirect_browser(_next_step(request_id, browser, query), browser)
 
 
 def check_request(query: Form, client: Client, rules: Rules) -> PendingRequest:
@@ -132,15 +133,22 @@ def check_request(query: Form, client: Client, rules: Rules) -> PendingRequest:
 def may_renew(query: Form, request: PendingRequest) -> bool:
     """Return whether a request may be answered without a consent, if a grant of it is live.
 
-    Only the dashboard's may, which is a part of the service. It asks for other scopes with ``prompt=consent``
-    (a parameter of OpenID Connect Core 1.0, section 3.1.2.1).
+    Only the dashboard's may, which is a part of the service. It asks for other scopes with
+    ``prompt=consent``.
     """
-    prompts = (query.get("prompt") or "").split(" ")
     return (
         request.client_id == DASHBOARD_CLIENT_ID
         and request.error is None
-        and "consent" not in prompts
+        and prompts(query).isdisjoint(("consent", "login", "select_account"))
     )
+
+
+def prompts(query: Form) -> frozenset[str]:
+    """Return what the person must be asked again (OpenID Connect Core 1.0, section 3.1.2.1).
+
+    The consent page names the account and offers to use another one, which is what ``select_account`` is for.
+    """
+    return frozenset((query.get("prompt") or "").split(" "))
 
 
 def require_navigation(request: Request) -> None:
@@ -322,9 +330,13 @@ def error_location(server: Server, pending: PendingRequest) -> str:
     )
 
 
-def _next_step(request_id: Token, browser: Browser) -> str:
+def _next_step(request_id: Token, browser: Browser, query: Form) -> str:
     if browser.person is None:
-        return f"/sign-in?next={request_id.text}"
+        hint = query.get("login_hint")
+        added = "" if hint is None else "&" + urlencode({"login_hint": hint})
+        return f"/sign-in?next={request_id.text}{added}"
+    if "login" in prompts(query):
+        return f"/confirm?next={request_id.text}"
     return f"/oauth/consent?request={request_id.text}"
 
 

@@ -1,4 +1,4 @@
-"""Confirmation of the sign-in, required before sensitive actions.
+"""Confirmation of the sign-in, required before sensitive actions, or by an application (``prompt=login``).
 
 It is required before a page with sensitive actions is shown. If the sign-in becomes too old while a person
 fills in a form, the form is shown again with the typed values and a link that opens the confirmation in
@@ -44,10 +44,13 @@ def problem(error: StaleForm) -> str:
 
 
 async def show(server: Server, request: Request) -> Response:
-    """Ask the person for their password or passkey, or continue if the sign-in is fresh."""
-    going_to = _path(forms.decode(request.scope["query_string"]))
+    """Ask the person for their password or passkey, or continue if a fresh sign-in suffices.
+
+    It does not suffice for an application's request.
+    """
+    going_to = _next(forms.decode(request.scope["query_string"]))
     visit = await server.visit(request, going_to)
-    if visit.person.is_fresh:
+    if visit.person.is_fresh and sign_in.is_page(going_to):
         return server.pages.redirect_browser(going_to, visit.browser)
     return await _render(server, visit, going_to)
 
@@ -56,7 +59,7 @@ async def submit(server: Server, request: Request) -> Response:
     """Check the password or passkey, open a new session and continue, or ask again."""
     form = await forms.read(request)
     form.check()
-    going_to = _path(form)
+    going_to = _next(form)
     visit = await server.visit(request, going_to)
     try:
         server.signer.check_form(request, form, visit.browser)
@@ -71,7 +74,7 @@ async def submit(server: Server, request: Request) -> Response:
         refused = await _render(server, visit, going_to, problem, status=error.status)
         refused.headers.update(errors.retry_after(error))
         return refused
-    return server.pages.redirect(going_to, session, visit.browser.known_id)
+    return server.pages.redirect(sign_in.next_path(going_to), session, visit.browser.known_id)
 
 
 async def done(server: Server, request: Request) -> Response:
@@ -107,10 +110,9 @@ async def _authenticate(server: Server, visit: Visit, form: Form, request: Reque
     return session
 
 
-def _path(form: Form) -> str:
-    """Return the next path of the form if it is a page of settings, otherwise the start of the settings."""
-    given = form.get("next") or ""
-    return given if sign_in.is_page(given) else home.PATH
+def _next(form: Form) -> str:
+    """Return the field ``next`` if it is a request id or a page, otherwise the start of the settings."""
+    return sign_in.form_next(form.get("next") or "") or home.PATH
 
 
 async def _render(
@@ -120,6 +122,7 @@ async def _render(
     ways = await passkeys.sign_in_methods(server, visit.person.user_id)
     content = {
         "next": going_to,
+        "is_for_client": not sign_in.is_page(going_to),
         "has_password": ways.has_password,
         "has_provider": ways.has_provider,
         "passkey_options": passkeys.confirm_options(server.signer, visit.browser, known),

@@ -34,6 +34,7 @@ PATHS: Final = (
     "/welcome/another",
 )
 """The paths, besides pending requests, to which sign-in may redirect."""
+_LONGEST_EMAIL: Final = 254
 _LINKED: Final = frozenset(
     f"/settings/{name}" for name in ("categories", "connections", "devices", "goals")
 )
@@ -89,7 +90,14 @@ async def show(server: Server, request: Request) -> Response:
         return server.pages.redirect_browser(next_path(going_to), browser)
     done = _DONE.get(query.get("done") or "")
     is_for_client = await _is_for_client(server, browser, going_to)
-    return render(server, browser, going_to, done=done, is_for_client=is_for_client)
+    email = _hint(query)
+    return render(server, browser, going_to, email, done=done, is_for_client=is_for_client)
+
+
+def _hint(query: Form) -> str:
+    """Return the account that an application suggests (``login_hint``), if it could be an e-mail address."""
+    given = query.get("login_hint") or ""
+    return given if len(given) <= _LONGEST_EMAIL and given.isprintable() else ""
 
 
 async def _is_for_client(server: Server, browser: Browser, going_to: str) -> bool:

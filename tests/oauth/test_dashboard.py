@@ -159,7 +159,7 @@ def test_prompt_consent_asks_again_and_the_answer_replaces_the_grant(
 ) -> None:
     first = consent(own_pages, alice_browser)
 
-    response = renewal(own_pages, alice_browser, prompt="login consent")
+    response = renewal(own_pages, alice_browser, prompt="select_account consent")
     page = alice_browser.follow(response)
     still_open = status(first["access_token"])
     allowed = alice_browser.submit(page, decision="allow", scope=["read:music"])
