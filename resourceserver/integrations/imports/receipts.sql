@@ -19,6 +19,7 @@ select import_id,
    and digest = %(digest)s
    and file_name = %(file_name)s
    and chosen_format is not distinct from %(chosen_format)s
+   and connection_id is null
    and status in ('running', 'interrupted')
  order by started_at desc
  limit 1

@@ -15,11 +15,7 @@ requested as (
 page as (
     select coalesce(json_agg(line order by n) filter (where n <= %(limit)s::bigint), '[]') as data,
            count(*) > %(limit)s::bigint as has_more
-      from (
-               select row_number() over (order by at desc) as n,
-                      line
-                 from list_row
-           ) as numbered
+      from (select row_number() over (order by at desc) as n, line from list_row) as numbered
 )
 select (select row_to_json(total) from total) as totals,
        (select row_to_json(longest) from longest) as longest,
