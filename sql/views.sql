@@ -22,7 +22,8 @@ select access_token.user_id,
   join oauth.grant using (user_id, grant_id)
  where access_token.revoked_at is null
    and (access_token.expires_at is null or access_token.expires_at > now())
-   and oauth.grant.revoked_at is null;
+   and oauth.grant.revoked_at is null
+   and (oauth.grant.expires_at is null or oauth.grant.expires_at > now());
 
 -- A valid grant: its tokens work, or it can still get some. A grant that is not valid never becomes valid again.
 create or replace view oauth.live_grant as
@@ -34,9 +35,11 @@ select token_grant.user_id,
        token_grant.resource,
        token_grant.created_at,
        token_grant.last_used_at,
-       token_grant.session_hash
+       token_grant.session_hash,
+       token_grant.expires_at
   from oauth.grant as token_grant
  where token_grant.revoked_at is null
+   and (token_grant.expires_at is null or token_grant.expires_at > now())
    and (
            exists (
                select from oauth.live_access_token

@@ -1,6 +1,7 @@
 """Consent: the page with an application's request, and the person's decision."""
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Final
 
 from starlette.requests import Request
@@ -40,6 +41,8 @@ from shared.tokens import Token
 
 _UNUSABLE: Final = (UnknownClient, UnusableDocument, UnusableRedirectURI)
 """What may be wrong with a client whose document is fetched after the sign-in."""
+_DAYS: Final = ("30", "1")
+"""For how many days a person may grant access, instead of until it is revoked."""
 _NOTHING_TICKED: Final = "Nothing is ticked, so nothing was allowed. Tick one, or decline."
 
 
@@ -86,13 +89,22 @@ async def decide(server: Server, documents: Documents, request: Request) -> Resp
     except _UNUSABLE as error:
         return _refused(server, browser, pending, error)
     granted = _decision(form, pending.scopes)
+    lifetime = _lifetime(form)
     if granted is None:
         location = await _decline(server, waiting, pending)
     elif not granted:
         granted_before = await grants.scopes_of_client(
             server.database, browser.person.user_id, pending.client_id
         )
-        page = _page(pending, client, request_id, granted_before, server, problem=_NOTHING_TICKED)
+        page = _page(
+            pending,
+            client,
+            request_id,
+            granted_before,
+            server,
+            problem=_NOTHING_TICKED,
+            days=form.get("days"),
+        )
         return server.pages.render(page, browser)
     else:
         code = await grants.issue_code(
@@ -102,6 +114,7 @@ async def decide(server: Server, documents: Documents, request: Request) -> Resp
             granted,
             events.request_origin(request),
             ends_with_session=pending.client_id == DASHBOARD_CLIENT_ID,
+            lifetime=lifetime,
         )
         if code is None:
             return await _gone(server, browser, waiting)
@@ -137,6 +150,16 @@ def _decision(form: Form, requested: list[str]) -> tuple[str, ...] | None:
     if not ticked <= set(requested):
         raise InvalidRequest("only requested scopes can be granted")
     return scopes.ordered(ticked) if decision == "allow" else None
+
+
+def _lifetime(form: Form) -> timedelta | None:
+    """Return how long the person grants access; None: without an end. Raises InvalidRequest."""
+    days = form.get("days")
+    if days is None:
+        return None
+    if days not in _DAYS:
+        raise InvalidRequest(f"the days must be one of {', '.join(_DAYS)}, or left out")
+    return timedelta(days=int(days))
 
 
 async def _decline(server: Server, waiting: PendingKey, pending: PendingRequest) -> str:
@@ -185,6 +208,7 @@ def _page(
     server: Server,
     *,
     problem: str | None = None,
+    days: str | None = None,
 ) -> Page:
     requested = pending.scopes or []
     is_built_in = pending.client_id == DASHBOARD_CLIENT_ID
@@ -212,6 +236,7 @@ def _page(
             "is_known": bool(granted_before),
             "resource": pending.resource or server.settings.base_url,
             "idle_days": idle_lifetime.days,
+            "days": days,
             "request": request_id.text,
             "without_endpoint": WITHOUT_ENDPOINT,
         },

@@ -111,6 +111,8 @@ class TokenPair:
     refresh_token: Token
     scopes: list[str]
     grant_id: UUID
+    expires_in: int
+    """The seconds for which the access token is valid."""
 
 
 @dataclass(frozen=True)
@@ -132,6 +134,9 @@ class Grant:
     last_used_at: datetime | None
     """To the minute. None: not used yet."""
     expires_at: datetime | None
+    """When it ends unless it is used before."""
+    ends_at: datetime | None
+    """When it ends in any case, if its person chose that at consent."""
 
 
 @dataclass(frozen=True)
@@ -153,6 +158,7 @@ class Parties:
 class _Issued:
     grant_id: UUID
     scopes: list[str]
+    expires_in: int
     is_first: bool = True
     """Whether a code gave the grant its first token pair."""
 
@@ -199,9 +205,11 @@ async def issue_code(
     origin: RequestOrigin,
     *,
     ends_with_session: bool = False,
+    lifetime: timedelta | None = None,
 ) -> Token | None:
     """Return a code for ``scopes`` of a pending request, or None if it is no longer pending.
 
+    The grant ends after ``lifetime``; None: it lasts until it is revoked or not used.
     ``ends_with_session``: the grant belongs to the sign-in session of the request, and replaces an earlier
     one of the same application there.
     """
@@ -217,6 +225,7 @@ async def issue_code(
             "scopes": list(scopes),
             "code_hash": code.hash,
             "lifetime": CODE_LIFETIME,
+            "grant_lifetime": lifetime,
             "most_grants": MAX_APPLICATION_GRANTS,
             "owning_session_hash": waiting.session.hash if ends_with_session else None,
         },
@@ -291,7 +300,7 @@ async def redeem_code(
     if issued.is_first:
         created = Event("token_created", code.user_id, presented.client_id, issued.grant_id)
         events.write_log([created], origin)
-    return TokenPair(access_token, refresh_token, issued.scopes, issued.grant_id)
+    return TokenPair(access_token, refresh_token, issued.scopes, issued.grant_id, issued.expires_in)
 
 
 async def rotate(
@@ -358,7 +367,7 @@ async def _rotated_pair(
     )
     if issued is None:
         return None
-    return TokenPair(access_token, refresh_token, issued.scopes, issued.grant_id)
+    return TokenPair(access_token, refresh_token, issued.scopes, issued.grant_id, issued.expires_in)
 
 
 async def check_replay(

@@ -67,13 +67,15 @@ replaced as (
               oauth.grant.grant_id
 ),
 granted as (
-    insert into oauth.grant (user_id, grant_id, client_id, scopes, resource, session_hash)
+    insert into oauth.grant
+           (user_id, grant_id, client_id, scopes, resource, session_hash, expires_at)
     select %(user_id)s,
            %(grant_id)s,
            client_id,
            %(scopes)s,
            resource,
-           %(owning_session_hash)s::bytea
+           %(owning_session_hash)s::bytea,
+           now() + %(grant_lifetime)s::interval
       from taken
     returning user_id,
               client_id,
@@ -182,14 +184,15 @@ select grant_id
   from issued
 
 -- fragment: token_pair
--- A token pair for the grant whose code or refresh token was `redeemed`.
--- needs: redeemed (grant_id, scopes)
+-- A token pair for the grant whose code or refresh token was `redeemed`. No token outlives the grant.
+-- needs: redeemed (grant_id, scopes, expires_at)
+-- gives: issued_access_token (expires_at)
 issued_refresh_token as (
     insert into oauth.refresh_token (user_id, token_hash, grant_id, expires_at, names_grant)
     select %(user_id)s,
            %(refresh_token_hash)s,
            grant_id,
-           now() + %(refresh_token_lifetime)s::interval,
+           least(now() + %(refresh_token_lifetime)s::interval, expires_at),
            grant_id between %(first_grant_id)s::uuid and %(last_grant_id)s::uuid
       from redeemed
 ),
@@ -200,15 +203,17 @@ issued_access_token as (
            grant_id,
            scopes,
            %(access_token_last_four)s,
-           now() + %(access_token_lifetime)s::interval
+           least(now() + %(access_token_lifetime)s::interval, expires_at)
       from redeemed
+    returning expires_at
 ),
 
 -- fragment: spent_code
--- gives: spent_code (grant_id, scopes, issued_at)
+-- gives: spent_code (grant_id, scopes, issued_at, expires_at)
 held as (
     select grant_row.grant_id,
-           grant_row.scopes
+           grant_row.scopes,
+           grant_row.expires_at
       from oauth.authorization_code
       join oauth.grant as grant_row using (user_id, grant_id)
      where authorization_code.user_id = %(user_id)s
@@ -217,6 +222,7 @@ held as (
        and grant_row.client_id = %(client_id)s
        and grant_row.resource is not distinct from %(resource)s
        and grant_row.revoked_at is null
+       and (grant_row.expires_at is null or grant_row.expires_at > now())
        for key share of grant_row
 ),
 spent_code as (
@@ -231,7 +237,8 @@ spent_code as (
        and authorization_code.spent_at is null
     returning held.grant_id,
               held.scopes,
-              authorization_code.issued_at
+              authorization_code.issued_at,
+              held.expires_at
 ),
 
 -- name: redeem_code
@@ -240,7 +247,8 @@ with
 --include spent_code
 redeemed as (
     select grant_id,
-           scopes
+           scopes,
+           expires_at
       from spent_code
 ),
 --include token_pair
@@ -253,8 +261,10 @@ new_event as (
 ),
 --include recorded
 select grant_id,
-       scopes
-  from redeemed
+       scopes,
+       extract(epoch from issued_access_token.expires_at - now())::integer as expires_in
+  from redeemed,
+       issued_access_token
 
 -- name: lock_grant_of_code
 -- Locks the grant of a code before the next statement, in the same transaction. Of two codes of one grant, the second
@@ -302,6 +312,7 @@ redeemed as (
     -- The join ends the earlier refresh token before the next one is stored: a grant has only one that is current.
     select spent_code.grant_id,
            spent_code.scopes,
+           spent_code.expires_at,
            rotated_token.grant_id is null as is_first
       from spent_code
       left join rotated_token using (grant_id)
@@ -318,8 +329,10 @@ new_event as (
 --include recorded
 select grant_id,
        scopes,
+       extract(epoch from issued_access_token.expires_at - now())::integer as expires_in,
        is_first
-  from redeemed
+  from redeemed,
+       issued_access_token
 
 -- name: revoke_grant_of_spent_code
 -- Spent code, presented again ─► revoked grant. Changes nothing if the code is not spent.
@@ -399,7 +412,8 @@ presented as (
 -- rotated before or has expired, a parameter does not match it, or the grant was refreshed too often.
 with held as (
     select grant_row.grant_id,
-           coalesce(%(scopes)s::text[], grant_row.scopes) as scopes
+           coalesce(%(scopes)s::text[], grant_row.scopes) as scopes,
+           grant_row.expires_at
       from oauth.refresh_token
       join oauth.grant as grant_row using (user_id, grant_id)
      where refresh_token.user_id = %(user_id)s
@@ -407,6 +421,7 @@ with held as (
        and grant_row.user_id = %(user_id)s
        and grant_row.client_id = %(client_id)s
        and grant_row.revoked_at is null
+       and (grant_row.expires_at is null or grant_row.expires_at > now())
        and (%(scopes)s::text[] is null or grant_row.scopes @> %(scopes)s::text[])
        and (%(resource)s::text is null or grant_row.resource = %(resource)s::text)
        and (
@@ -430,7 +445,8 @@ redeemed as (
        and refresh_token.expires_at > now()
        and refresh_token.rotated_at is null
     returning held.grant_id,
-              held.scopes
+              held.scopes,
+              held.expires_at
 ),
 --include token_pair
 narrowed as (
@@ -442,8 +458,10 @@ narrowed as (
        and oauth.grant.scopes <> redeemed.scopes
 )
 select grant_id,
-       scopes
-  from redeemed
+       scopes,
+       extract(epoch from issued_access_token.expires_at - now())::integer as expires_in
+  from redeemed,
+       issued_access_token
 
 -- name: revoke_grant_of_rotated_refresh_token
 -- Rotated refresh token, presented again ─► revoked grant. Changes nothing if it is the current one.
@@ -482,7 +500,7 @@ grant_row as (
 )
 select grant_row.grant_id,
        presented.is_rotated,
-       presented.is_expired,
+       presented.is_expired or coalesce(grant_row.expires_at <= now(), false) as is_expired,
        grant_row.client_id,
        grant_row.resource,
        grant_row.scopes,
@@ -692,7 +710,8 @@ select grant_row.grant_id,
        api_token.last_four,
        grant_row.created_at,
        grant_row.last_used_at,
-       coalesce(api_token.expires_at, renewal.expires_at, code.expires_at) as expires_at
+       coalesce(api_token.expires_at, renewal.expires_at, code.expires_at) as expires_at,
+       grant_row.expires_at as ends_at
   from oauth.live_grant as grant_row
   left join oauth.client using (client_id)
   left join oauth.access_token as api_token

@@ -148,7 +148,7 @@ def _answer(pair: TokenPair) -> Response:
     body = {
         "access_token": pair.access_token.text,
         "token_type": "Bearer",
-        "expires_in": int(grants.ACCESS_TOKEN_LIFETIME.total_seconds()),
+        "expires_in": pair.expires_in,
         "refresh_token": pair.refresh_token.text,
         "scope": " ".join(pair.scopes),
     }

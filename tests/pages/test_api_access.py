@@ -51,7 +51,7 @@ def grants_of(owner: Rows, person: Person) -> list[tuple[str, list[str], datetim
         """
         select name,
                oauth.grant.scopes,
-               expires_at
+               access_token.expires_at
           from oauth.grant
           join oauth.access_token using (user_id, grant_id)
          where user_id = %s

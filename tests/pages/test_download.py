@@ -58,7 +58,8 @@ def test_the_token_is_shown_once_with_a_complete_command(
     assert set(TOKEN.findall(answer.text)) == {token}
     assert status(token) == 200
     row = owner.execute(
-        "select name, oauth.grant.scopes, client_id, expires_at - issued_at = interval '10 minutes'"
+        "select name, oauth.grant.scopes, client_id,"
+        " access_token.expires_at - issued_at = interval '10 minutes'"
         "  from oauth.grant join oauth.access_token using (user_id, grant_id)"
     ).fetchone()
     assert row == ("Download", READING, None, True)
