@@ -9,7 +9,7 @@ import base64
 import json
 from collections.abc import Callable
 from typing import Final, NamedTuple
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, urlencode, urlsplit
 
 
 class Setup(NamedTuple):
@@ -23,8 +23,8 @@ class Setup(NamedTuple):
     """An address that opens the application with everything filled in."""
     qr: str | None = None
     """What a QR code for the phone says."""
-    warning: str | None = None
-    """What to know before, such as where the key can be read."""
+    warnings: tuple[str, ...] = ()
+    """What to know before, a sentence or two each, such as where the key can be read."""
 
 
 def setup(kind: str, base_url: str, key: str) -> Setup:
@@ -32,7 +32,10 @@ def setup(kind: str, base_url: str, key: str) -> Setup:
 
     Raises KeyError for a kind that does not receive.
     """
-    return _SETUPS[kind](base_url.rstrip("/"), key)
+    how = _SETUPS[kind](base_url.rstrip("/"), key)
+    if kind in _ON_PHONES and urlsplit(base_url).hostname in ("localhost", "127.0.0.1", "::1"):
+        return how._replace(warnings=(_OUT_OF_REACH, *how.warnings))
+    return how
 
 
 def _wakatime(base_url: str, key: str) -> Setup:
@@ -91,7 +94,9 @@ def _owntracks(base_url: str, key: str) -> Setup:
         texts=(("Address", address), ("User name", "svc"), ("Password", key)),
         link=link,
         qr=link,
-        warning="With an encryption key set in OwnTracks, this server cannot read the messages.",
+        warnings=(
+            "With an encryption key set in OwnTracks, this server cannot read the messages.",
+        ),
     )
 
 
@@ -135,8 +140,10 @@ def _osmand(base_url: str, key: str) -> Setup:
             ("Address for OsmAnd", f"{address}?{osmand}"),
             ("Address for Traccar Client", address),
         ),
-        warning="These applications send nothing but an address, so the key is part of it. Proxies and "
-        "the applications themselves may write addresses to their logs.",
+        warnings=(
+            "These applications send nothing but an address, so the key is part of it. Proxies and "
+            "the applications themselves may write addresses to their logs.",
+        ),
     )
 
 
@@ -155,6 +162,12 @@ def _health(base_url: str, key: str) -> Setup:
         ),
     )
 
+
+_ON_PHONES: Final = ("owntracks", "overland", "osmand", "health")
+_OUT_OF_REACH: Final = (
+    "A phone cannot reach this server yet: the address names this computer alone, and on a phone it means the "
+    "phone itself. The operator first gives the server a name that phones reach, with https, in SVC_BASE_URL."
+)
 
 _SETUPS: Final[dict[str, Callable[[str, str], Setup]]] = {
     "wakatime": _wakatime,

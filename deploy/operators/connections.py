@@ -112,6 +112,8 @@ def add_connection(
 def _explain(kind: Kind, chosen: Settings) -> None:
     """Print how the application is set up, without the key."""
     how = setup(kind.name, chosen.base_url, "KEY")
+    for warning in how.warnings:
+        click.echo(warning, err=True)
     for step in how.steps:
         click.echo(f"- {step}", err=True)
     for label, text in how.texts:

@@ -46,7 +46,7 @@ def test_applications_without_headers_get_the_key_in_the_address() -> None:
     assert texts["Address for GPSLogger"].startswith(
         "https://svc.example/receive/osmand/svc_ik_abc?lat=%LAT&lon=%LON&timestamp=%TIMESTAMP&"
     )
-    assert "logs" in (ready.warning or "")
+    assert "logs" in "".join(ready.warnings)
 
 
 def test_the_lines_of_wakatime_are_a_configuration_file() -> None:
@@ -63,3 +63,15 @@ def test_each_application_gets_the_key_to_copy(kind: str) -> None:
 
     assert ready.steps
     assert any("svc_ik_abc" in text for _, text in ready.texts)
+
+
+@pytest.mark.parametrize("address", ["http://localhost:8401", "http://[::1]:8401"])
+def test_only_phones_are_warned_of_an_address_that_they_cannot_reach(address: str) -> None:
+    warned = [
+        kind
+        for kind in ("wakatime", "listenbrainz", "owntracks", "overland", "osmand", "health")
+        if "cannot reach" in "".join(setup(kind, address, KEY).warnings)
+    ]
+
+    assert warned == ["owntracks", "overland", "osmand", "health"]
+    assert setup("overland", "https://svc.example", KEY).warnings == ()
