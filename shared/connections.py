@@ -41,6 +41,8 @@ class Field:
     """Whether it is sealed, and never shown again."""
     is_required: bool = True
     default: str = ""
+    link: str | None = None
+    """The page at the service where people make it."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +145,8 @@ _KINDS: Final = (
             Field(
                 "address",
                 "Address",
-                "It begins with https:// or webcal://. Keep a secret address to yourself.",
+                "It begins with https:// or webcal://. In Google Calendar it is under Settings of the calendar:"
+                " Secret address in iCal format. Keep a secret address to yourself.",
                 is_secret=True,
             ),
             Field(
@@ -174,6 +177,7 @@ _KINDS: Final = (
                 "Token",
                 "A fine-grained token for all repositories, which may read Contents and Pull requests.",
                 is_secret=True,
+                link="https://github.com/settings/personal-access-tokens/new",
             ),
         ),
     ),
@@ -185,7 +189,13 @@ _KINDS: Final = (
         "is_pulled",
         "gitlab",
         fields=(
-            Field("token", "Token", "A personal token with the scope read_api.", is_secret=True),
+            Field(
+                "token",
+                "Token",
+                "A personal token with the scope read_api, from the server that is named below.",
+                is_secret=True,
+                link="https://gitlab.com/-/user_settings/personal_access_tokens",
+            ),
             Field(
                 "address",
                 "Address of the server",
@@ -213,7 +223,13 @@ _KINDS: Final = (
         "lastfm",
         fields=(
             Field("user", "User name at Last.fm"),
-            Field("key", "API key", "Your own key of the interface of Last.fm.", is_secret=True),
+            Field(
+                "key",
+                "API key",
+                "Your own key of the interface of Last.fm.",
+                is_secret=True,
+                link="https://www.last.fm/api/account/create",
+            ),
         ),
     ),
 )
@@ -234,8 +250,8 @@ class Problem:
 
 PROBLEMS: Final[Mapping[str, Problem]] = {
     "key_refused": Problem(
-        "The service no longer accepts the key or the password.",
-        "Make a new one there, and connect again.",
+        "The service does not accept the key or the password.",
+        "Check it, or make a new one there; then disconnect this one and connect again.",
     ),
     "access_denied": Problem(
         "The key or token does not permit reading.",

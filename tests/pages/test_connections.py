@@ -207,6 +207,13 @@ def test_a_wrong_address_is_refused_and_not_kept_in_the_form(
     assert owner.execute("select count(*) from profile.connection").fetchone() == (0,)
 
 
+@pytest.mark.parametrize("kind", ["github", "gitlab", "lastfm"])
+def test_a_form_links_to_where_its_key_is_made(alice_browser: Visitor, kind: str) -> None:
+    (link,) = [each.link for each in KINDS[kind].fields if each.link]
+
+    assert f'href="{link}" target="_blank"' in alice_browser.get(f"{PATH}?new={kind}").text
+
+
 @pytest.mark.parametrize(
     "name", ["x" * 10_000, "a\u202eb", "line\u2028break", "tab\tbed", "\u200b", ""]
 )
