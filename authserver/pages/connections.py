@@ -51,7 +51,8 @@ _DONE: Final = {
     "paused": "The connection is paused.",
     "continued": "The connection goes on.",
     "pulled": "The service looks now. This may take some minutes.",
-    "ended": "The connection has ended. What it brought remains.",
+    "ended": "The connection has ended.",
+    "kept": "The connection has ended. What it brought remains.",
     "removed": "The connection has ended. What it brought is being removed, which may take some minutes.",
 }
 _EVENTS: Final = {
@@ -246,7 +247,8 @@ async def end(server: Server, request: Request) -> Response:
         raise ConfirmationNeeded(visit.browser, _address(visit, connection))
     if problem is not None:
         return _one(server, visit, connection, problem=_OVER, status=409)
-    return _redirect(server, visit, {"done": "ended" if what == "keep" else "removed"})
+    kept = "kept" if connection.record_count else "ended"
+    return _redirect(server, visit, {"done": kept if what == "keep" else "removed"})
 
 
 async def _decide(

@@ -473,11 +473,24 @@ def test_a_connection_ends_with_what_it_brought_or_without(
 
     assert "What it brought, 7 records" in text_of(page)
     assert "The connection has ended." in ended.text
+    assert ("What it brought remains." in ended.text) is (what == "keep")
     assert again.status_code == 409
     assert hashes(owner) == []
     assert owner.execute("select status from profile.import").fetchall() == [(status,)]
     assert ("My phone" in ended.text) is (what == "keep")
     assert events(owner) == ["connection_added", "connection_ended"]
+
+
+def test_a_connection_that_brought_nothing_leaves_nothing(
+    alice_browser: Visitor, owner: Rows
+) -> None:
+    fill(alice_browser, "owntracks")
+    page = alice_browser.get(one(owner).replace("?", "/end?"))
+    ended = alice_browser.follow(submit(alice_browser, page, "/end", what="keep"))
+
+    assert "It has brought nothing." in page.text
+    assert "The connection has ended." in ended.text
+    assert "remains" not in ended.text
 
 
 def test_what_an_ended_connection_brought_can_be_removed_later(
