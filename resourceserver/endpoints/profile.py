@@ -50,7 +50,9 @@ class Integration(Body):
     """The main kind of data that it sends, such as code or health."""
     via: Literal["connection", "import", "tracker"]
     """How the data comes: from a connected account, in files that the person brought, or from a program on
-    the person's machines. A provider has a row for each way."""
+    the person's machines. A provider has a row for each way, and for each of several connections."""
+    name: str | None
+    """The name that its person gave a connection; null for other ways."""
     connected: bool
     """The state of the connection; one with an error is still connected. False for files: they were brought,
     and nothing is connected. A tracker is connected if it has sent something within 24 hours."""
@@ -59,21 +61,26 @@ class Integration(Body):
     connected_at: Timestamp | None
     """When it was connected, or the first device of a tracker was first seen; null if it never was."""
     last_sync_at: Timestamp | None
-    """When data last arrived, or a file was last brought; null if this never happened."""
+    """When data last arrived, a service was last read without a problem, or a file was last brought; null if this
+    never happened."""
     first_record_at: Timestamp | None
-    """The first record of all files, or the start of a tracker's first event; null where it is not known."""
+    """The first record of a connection or of all files, or the start of a tracker's first event; null where it is
+    not known."""
     last_record_at: Timestamp | None
-    """The last record of all files, or the end of a tracker's newest event; null where it is not known."""
+    """The last record of a connection or of all files, or the end of a tracker's newest event; null where it is
+    not known."""
     gaps: list[SourceGap] | None
     """The three longest stretches of more than a day between the first and the last record into which no file
     reaches, the earliest first; null where this is not known."""
     refused: Count | None
-    """How many records of the newest import were refused; null for other ways."""
+    """How many records of a connection, or of the newest import of files, were refused; null for a tracker."""
     last_error: str | None
-    """The code of the last error. Of the newest import of files: `interrupted`, `unreadable` for a file that
-    could not be read to its end, or why most of the refused records were refused."""
+    """The code of the last error: of a connection why nothing comes, such as `key_refused`; of the newest import of
+    files `interrupted`, `unreadable` for a file that could not be read to its end, or why most of the refused
+    records were refused."""
     problem: str | None
-    """What went wrong in the newest import of files, in words; null if nothing did, and for other ways."""
+    """What went wrong in the newest import of files, in words; of a connection that fails, since when;
+    null if nothing did."""
 
 
 class IntegrationsBody(Body):

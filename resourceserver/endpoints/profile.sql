@@ -130,6 +130,7 @@ row_of_file as (
     select file.source as provider,
            coalesce(file.kind, 'other') as kind,
            'import' as via,
+           null::text as name,
            false as connected,
            'disconnected' as status,
            null::text as connected_at,
@@ -170,6 +171,7 @@ row_of_tracker as (
     select coalesce(stream.source, 'unknown') as provider,
            'activity' as kind,
            'tracker' as via,
+           null::text as name,
            max(stream.last_sync_at) > now() - interval '24 hours' as connected,
            case
                when max(stream.last_sync_at) > now() - interval '24 hours' then 'active'
@@ -201,6 +203,7 @@ row_of_connection as (
     select provider,
            kind,
            'connection' as via,
+           null::text as name,
            status in ('active', 'error') as connected,
            status,
            svc.instant(connected_at) as connected_at,
@@ -217,6 +220,7 @@ row_of_connection as (
     select connection.kind,
            connection.data,
            'connection',
+           connection.name,
            connection.stopped_at is null and connection.paused_at is null and not connection.is_refused,
            case state.name
                when 'failing' then 'error'
@@ -226,7 +230,13 @@ row_of_connection as (
                else 'disconnected'
            end,
            svc.instant(connection.created_at),
-           svc.instant(greatest(connection.last_pull_at, connection.last_record_at)),
+           -- A pull that failed brought nothing.
+           svc.instant(
+               greatest(
+                   case when connection.problem is null then connection.last_pull_at end,
+                   connection.last_record_at
+               )
+           ),
            svc.instant(received.first_at),
            svc.instant(received.last_at),
            null,
@@ -252,6 +262,18 @@ row_of_connection as (
                   and part.import_id = connection.import_id
            ) as received
      where connection.user_id = %(user_id)s
+       -- Of one that ended without records, or together with them, nothing is left.
+       and (
+               connection.stopped_at is null
+               or connection.record_count > 0
+              and not exists (
+                      select
+                        from profile.import
+                       where import.user_id = %(user_id)s
+                         and import.import_id = connection.import_id
+                         and import.status = 'undone'
+                  )
+           )
 ),
 row as (
     select * from row_of_connection
@@ -260,7 +282,7 @@ row as (
      union all
     select * from row_of_tracker
 )
-select coalesce(json_agg(row order by provider collate "C", via), '[]') as data,
+select coalesce(json_agg(row order by provider collate "C", via, connected_at, name collate "C"), '[]') as data,
        count(*) as count
   from row
 --include end_of_answer

@@ -41,12 +41,17 @@ def test_the_states_of_connections_are_in_words(
         """,
         [failing.connection_id],
     )
+    nobody.connection.execute(
+        "update profile.connection set name = 'My <phone>' where connection_id = %s",
+        [waiting.connection_id],
+    )
 
     page = Visit(resource_client, sealing, nobody.token()).open("/sources").text
 
     nobody.connection.execute("delete from profile.connection where user_id = %s", [nobody.user_id])
     rows = page.split('<section id="connection">')[1].split("</section>")[0]
     overland, github = (rows.split(f"<bdi>{name}</bdi>")[1] for name in ("Overland", "GitHub"))
+    assert "<bdi>My &lt;phone&gt;</bdi>" in overland
     assert "waiting for the first record" in overland
     assert "failing" in github
     assert "The server of the service could not be reached. Nothing needs to be done" in github

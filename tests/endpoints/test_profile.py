@@ -6,6 +6,7 @@ import psycopg
 from starlette.testclient import TestClient
 
 from tests.conftest import Person
+from tests.connecting import connect
 
 Rows = psycopg.Connection[Any]
 
@@ -60,6 +61,7 @@ def test_integrations_by_hand(api: TestClient, owner: Rows, alice: Person, bob: 
         "provider": "github",
         "kind": "code",
         "via": "connection",
+        "name": None,
         "connected": True,
         "status": "active",
         "connected_at": "2025-06-01T09:00:00.000Z",
@@ -81,6 +83,44 @@ def test_integrations_by_hand(api: TestClient, owner: Rows, alice: Person, bob: 
     ]
     assert body["count"] == 4
     assert "hunter2" not in str(body)
+
+
+def test_connections_have_names_and_those_of_which_nothing_is_left_are_gone(
+    api: TestClient, owner: Rows, alice: Person
+) -> None:
+    kinds = ("calendar", "calendar", "overland", "overland", "owntracks")
+    work, home, kept, removed, empty = (connect(owner, alice, kind) for kind in kinds)
+    for connected, name, records in (
+        (work, "Work", 0),
+        (home, "Home", 3),
+        (kept, "Kept", 3),
+        (removed, "Removed", 3),
+    ):
+        owner.execute(
+            """
+            update profile.connection
+               set name = %s,
+                   record_count = %s,
+                   last_pull_at = '2026-11-01 09:00Z',
+                   problem = case when kind = 'calendar' and %s = 0 then 'not_found' end,
+                   failing_since = case when kind = 'calendar' and %s = 0 then now() end
+             where connection_id = %s
+            """,
+            [name, records, records, records, connected.connection_id],
+        )
+    for connected, is_removed in ((kept, False), (removed, True), (empty, False)):
+        owner.execute(
+            "select svc.stop_connection(%s, %s, %s)",
+            [alice.user_id, connected.connection_id, is_removed],
+        )
+
+    body = ask(api, alice, "/api/v1/integrations")
+
+    assert [(row["name"], row["status"], row["last_sync_at"]) for row in body["data"]] == [
+        ("Work", "error", None),
+        ("Home", "active", "2026-11-01T09:00:00.000Z"),
+        ("Kept", "disconnected", "2026-11-01T09:00:00.000Z"),
+    ]
 
 
 def test_an_account_without_memberships_has_empty_lists(

@@ -47,6 +47,7 @@ def test_a_source_of_files_says_what_they_cover_and_what_was_refused(
             "provider": "plays",
             "kind": "music",
             "via": "import",
+            "name": None,
             "connected": False,
             "status": "disconnected",
             "connected_at": None,
