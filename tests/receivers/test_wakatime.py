@@ -293,6 +293,16 @@ def test_of_too_many_beats_the_rest_has_no_answer(server: TestClient, editor: Co
     assert answer.json() == {"responses": [OK] * MOST_BEATS}
 
 
+def test_a_long_user_agent_of_a_request_is_cut_for_each_of_its_beats(
+    server: TestClient, editor: Connected, owner: psycopg.Connection[Any]
+) -> None:
+    beats = (beat(NINE + number, user_agent=None) for number in range(2))
+    post(server, editor, *beats, **{"User-Agent": "wakatime/" + "x" * 30_000})
+
+    kept = owner.execute("select length(content->>'user_agent') from activity.beat").fetchall()
+    assert kept == [(255,), (255,)]
+
+
 def test_a_paused_connection_answers_success_and_keeps_nothing(
     server: TestClient, editor: Connected, owner: psycopg.Connection[Any]
 ) -> None:

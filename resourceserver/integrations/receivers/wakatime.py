@@ -96,9 +96,9 @@ def sender(request: Request) -> Sender:
     # Older clients send the name as it is, newer ones encoded as in a query.
     machine = _decoded(headers.get("x-machine-name", ""))
     device = _name("device", unquote_plus(machine)) or "wakatime"
-    return Sender(
-        device, _zone(headers.get("timezone", "")), _decoded(headers.get("user-agent", ""))
-    )
+    # Each beat is kept with this text, so it is cut as that of a beat is.
+    user_agent = _name("user_agent", _decoded(headers.get("user-agent", "")))
+    return Sender(device, _zone(headers.get("timezone", "")), user_agent)
 
 
 def _decoded(header: str) -> str:
