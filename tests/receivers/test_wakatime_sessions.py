@@ -337,6 +337,27 @@ def test_a_session_of_which_beats_are_gone_is_not_divided(editor: Editor) -> Non
     ]
 
 
+def test_a_batch_divides_only_as_many_sessions_as_it_may_read_beats_of(
+    editor: Editor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    projects = [f"p{number}" for number in range(5)]
+
+    def send(*hours: int) -> None:
+        editor.send(
+            *(at(60 * hour, project=each, file=each) for each in projects for hour in hours),
+            gap_ms=61 * MINUTE,
+        )
+
+    send(*range(23))
+    # All beats are 130 then: those of one session can be read, and of the next one not all.
+    monkeypatch.setattr(beat_sessions, "MOST_DIVIDED", 200)
+
+    send(-3, -2, -1)
+
+    hours = [(start // 60, end // 60) for start, end in editor.spans()]
+    assert hours == sorted([(-3, 21), (22, 22), *4 * [(-3, -1), (0, 22)]])
+
+
 def test_beats_are_forgotten_after_30_days_and_not_earlier(editor: Editor) -> None:
     minutes = (NOW - START) / MINUTE
     day = 24 * 60

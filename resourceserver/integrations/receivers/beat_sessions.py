@@ -34,7 +34,7 @@ DAY_MS: Final = 86_400_000
 KEPT_MS: Final = 29 * DAY_MS
 """The age of beats from which on they are not kept: a day less than that at which they are removed."""
 MOST_DIVIDED: Final = 20_000
-"""The most beats that are read again to divide a session."""
+"""The most beats that a batch reads again to divide sessions; sessions of further ones are not divided."""
 COUNTERS: Final = (
     *("ai_line_changes", "human_line_changes"),
     *("ai_input_tokens", "ai_output_tokens", "ai_prompt_length"),
@@ -221,6 +221,8 @@ class Chains:
     target: Target
     kept: dict[Group, list[Link]]
     gap_ms: int
+    readable: int = field(default_factory=lambda: MOST_DIVIDED)
+    """How many beats may still be read: a batch can make sessions of hundreds of groups too long at once."""
 
     def changes(self, new: Iterable[Beat]) -> Changes:
         """Return what changes with new beats."""
@@ -245,8 +247,11 @@ class Chains:
             try:
                 runs = self._joined(chain, may_divide=True)
             except Overlong:
-                chain, rest = self._first(self._with_later(group, chain + rest, taken))
-                runs = self._divided(group, chain)
+                parts = chain
+                if self.readable > 0:
+                    chain, rest = self._first(self._with_later(group, chain + rest, taken))
+                    parts = self._of_beats(group, chain)
+                runs = self._joined(parts, may_divide=False)
             yield chain, runs
             links = rest
 
@@ -275,19 +280,20 @@ class Chains:
         known = {link.key for link in links}
         return [*links, *(link for link in found.get(group, ()) if link.key not in known)]
 
-    def _divided(self, group: Group, chain: list[Link]) -> list[Run]:
-        """Return the sessions of a chain: divided between beats if all are kept, else between its parts."""
+    def _of_beats(self, group: Group, chain: list[Link]) -> list[Link]:
+        """Return the beats of a chain, between which it can be divided; the chain if not all can be read."""
         values = {
             "from_ms": chain[0].run.start_ms,
             "to_ms": max(link.run.end_ms for link in chain),
-            "most": MOST_DIVIDED + 1,
+            "most": self.readable + 1,
         }
         rows = _value(self.target, "kept_beats", values)
-        found = [beat_of(at_ms, content) for at_ms, content in rows[:MOST_DIVIDED]]
+        found = [beat_of(at_ms, content) for at_ms, content in rows[: self.readable]]
+        self.readable -= len(found)
         own = [beat for beat in found if beats.group_of(beat) == group]
-        if len(own) == sum(link.run.beat_count for link in chain):
-            chain = [Link(Run.of(beat)) for beat in own]
-        return self._joined(chain, may_divide=False)
+        if len(own) != sum(link.run.beat_count for link in chain):
+            return chain
+        return [Link(Run.of(beat)) for beat in own]
 
 
 def beat_of(at_ms: int, content: dict[str, Any]) -> Beat:
