@@ -302,6 +302,7 @@ def stages(*written: tuple[str, str, str]) -> Message:
 EVENING = ("Core", "2026-03-01 22:00", "2026-03-01 23:30")
 NIGHT = ("Deep", "2026-03-02 01:00", "2026-03-02 03:00")
 MORNING = ("REM", "2026-03-02 04:30", "2026-03-02 06:00")
+LATE_NAP = ("Core", "2026-03-02 07:00", "2026-03-02 07:30")
 IN_BED = ("In Bed", "2026-03-01 22:00", "2026-03-02 06:30")
 
 
@@ -334,6 +335,39 @@ def test_stages_of_a_night_are_one_sleep_however_they_come(
             False,
         )
     ]
+
+
+def test_stages_of_a_part_of_a_night_never_replace_a_sleep_whose_stages_are_gone(
+    client: httpx2.Client, owner: Rows, phone: Connected
+) -> None:
+    post(client, phone, stages(EVENING, NIGHT, MORNING))
+    owner.execute("update health.sleep_stage set received_at = now() - interval '31 days'")
+
+    # An export of a range begins at midnight.
+    post(client, phone, stages(NIGHT, MORNING))
+    post(client, phone, stages(MORNING, LATE_NAP))
+
+    assert owner.execute("select asleep_ms from health.sleep").fetchall() == [(18_000_000,)]
+    assert owner.execute("select count(*) from health.sleep_stage").fetchone() == (3,)
+
+
+def test_time_in_bed_of_two_days_never_removes_a_sleep_that_it_touches(
+    client: httpx2.Client, owner: Rows, phone: Connected
+) -> None:
+    post(client, phone, stages(NIGHT))
+    days = ("In Bed", "2026-03-02 02:00", "2026-03-04 01:00")
+    post(client, phone, stages(days, ("Core", "2026-03-04 00:30", "2026-03-04 02:00")))
+
+    assert owner.execute("select asleep_ms from health.sleep").fetchall() == [(7_200_000,)]
+
+
+def test_stages_with_microseconds_are_a_sleep(
+    client: httpx2.Client, owner: Rows, phone: Connected
+) -> None:
+    message = json.dumps(stages(NIGHT)).replace(":00 +0000", ":00.123456 +0000")
+    post(client, phone, json.loads(message))
+
+    assert owner.execute("select asleep_ms from health.sleep").fetchall() == [(7_200_000,)]
 
 
 def test_stages_never_remove_what_another_connection_brought(

@@ -254,7 +254,9 @@ def _instant(written: Any, person: Person) -> datetime:
     """Return the instant of a time such as ``2024-02-06 14:30:00 -0800``. Raises Flaw."""
     found = _parts(written)
     hour, minute, second = _clock(found)
-    text = f"{found.group(1)}T{hour:02}:{minute}:{second}{found.group(5) or ''}"
+    # Milliseconds are what is stored, and a stage that was stored must equal itself.
+    fraction = (found.group(5) or "")[:4]
+    text = f"{found.group(1)}T{hour:02}:{minute}:{second}{fraction}"
     return values.instant_in(text + (found.group(7) or ""), person.zone)
 
 

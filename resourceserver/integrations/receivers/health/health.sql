@@ -338,8 +338,10 @@ select started_at,
  order by started_at
 
 -- name: joined_sleeps
--- The keys of sleeps that consist of stages of one sensor and overlap one of these times.
-select distinct sleep.provider_key
+-- The sleeps that consist of stages of one sensor and overlap one of these times.
+select distinct sleep.provider_key,
+                sleep.started_at,
+                sleep.ended_at
   from unnest(%(firsts)s::timestamptz[], %(lasts)s::timestamptz[]) as span (starts_at, ends_at)
   join health.sleep as sleep
     on sleep.user_id = %(user_id)s

@@ -4,7 +4,7 @@ Messages of one connection are written one after another. One whose digest is th
 changes nothing: its parts of buckets would be added once more.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from operator import attrgetter
@@ -248,8 +248,52 @@ class _StageRow(NamedTuple):
     kind: str
 
 
+class _Span(NamedTuple):
+    """The time of a sleep or of a group of stages."""
+
+    started_at: datetime
+    ended_at: datetime
+
+    def holds(self, other: "_Span") -> bool:
+        """Tell whether all of the other lies within this."""
+        return self.started_at <= other.started_at and other.ended_at <= self.ended_at
+
+    def lacks(self, other: "_Span") -> bool:
+        """Tell whether only a part of the other lies within this."""
+        overlaps = self.started_at < other.ended_at and other.started_at < self.ended_at
+        return overlaps and not self.holds(other)
+
+
+def _span(group: Sequence[Stage]) -> _Span:
+    return _Span(group[0].started_at, max(each.ended_at for each in group))
+
+
+def _is_whole(span: _Span, earlier: Iterable[_Span]) -> bool:
+    """Tell whether a group can be a sleep, and has all stages of the earlier sleeps that it overlaps."""
+    return span.ended_at - span.started_at <= LONGEST_SLEEP and not any(map(span.lacks, earlier))
+
+
+def _joined_sleeps(
+    target: Target, source: str, sensor: str, groups: Sequence[Sequence[Stage]]
+) -> dict[str, _Span]:
+    """Return the sleeps that earlier stages were joined to and that overlap groups, by their keys."""
+    spans = [_span(group) for group in groups]
+    rows = _execute(
+        target,
+        "joined_sleeps",
+        source,
+        sensor=sensor,
+        firsts=[each.started_at for each in spans],
+        lasts=[each.ended_at for each in spans],
+    )
+    return {key: _Span(started_at, ended_at) for key, started_at, ended_at in rows}
+
+
 def _join_stages(target: Target, source: str, rows: Sequence[StageOf]) -> Written:
-    """Write stages, and join them with those that are there to sleeps, in place of the earlier ones."""
+    """Write stages, and join them with those that are there to sleeps, in place of the earlier ones.
+
+    A sleep stays as it is if some of its stages are not kept any more, or if it would become too long.
+    """
     by_name: dict[str, list[StageOf]] = {}
     for row in rows:
         by_name.setdefault(row.sensor.name, []).append(row)
@@ -266,21 +310,17 @@ def _join_stages(target: Target, source: str, rows: Sequence[StageOf]) -> Writte
             )
         ]
         touched = [group for group in sleep_stages.groups(held) if not stages.isdisjoint(group)]
+        earlier = _joined_sleeps(target, source, name, touched)
+        whole = [group for group in touched if _is_whole(_span(group), earlier.values())]
         joined = [
             sleep._replace(key=f"stages:{instant_ms(sleep.started_at)}:{name}")
-            for group in touched
+            for group in whole
             if (sleep := sleep_stages.sleep(group, of_sensor[-1].sensor, name)) is not None
-            and sleep.ended_at - sleep.started_at <= LONGEST_SLEEP
         ]
-        overlapping = _execute(
-            target,
-            "joined_sleeps",
-            source,
-            sensor=name,
-            firsts=[group[0].started_at for group in touched],
-            lasts=[max(each.ended_at for each in group) for group in touched],
-        )
-        outdated = {key for (key,) in overlapping} - {sleep.key for sleep in joined}
+        replaced = {
+            key for key, span in earlier.items() if any(_span(group).holds(span) for group in whole)
+        }
+        outdated = replaced - {sleep.key for sleep in joined}
         if outdated:
             _execute(target, "remove_joined_sleeps", source, keys=sorted(outdated))
         if joined:
