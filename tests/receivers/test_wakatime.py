@@ -499,6 +499,24 @@ def test_beats_of_a_day_can_be_read_with_the_key_that_sent_them(
     }
 
 
+def test_an_answer_has_a_bounded_number_of_beats(
+    server: TestClient, widget: Connected, owner: psycopg.Connection[Any]
+) -> None:
+    day = datetime.fromtimestamp(NINE, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    owner.execute(
+        """
+        insert into activity.beat (user_id, import_id, beat_at, beat_key, content)
+        select user_id, import_id, %s + number * interval '1 second', gen_random_uuid(), '{}'
+          from profile.connection, generate_series(0, 20000) as number
+        """,
+        [day],
+    )
+
+    beats = get(server, widget, "heartbeats", date=str(day.date()))["data"]
+
+    assert [each["time"] - day.timestamp() for each in beats] == list(range(20_000))
+
+
 @pytest.mark.parametrize("path", sorted(READ))
 def test_totals_need_the_consent_of_the_person(
     server: TestClient, editor: Connected, path: str

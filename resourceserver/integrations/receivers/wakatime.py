@@ -8,6 +8,7 @@ there is no pair come again.
     GET …/users/current/statusbar/today and others ──► coding time, if the person has allowed it
 """
 
+import asyncio
 import json
 import re
 import time
@@ -31,7 +32,7 @@ from resourceserver.integrations.formats import wakatime as dumps
 from resourceserver.integrations.imports import deliveries
 from resourceserver.integrations.imports.batches import Batch, Outcome
 from resourceserver.integrations.imports.writing import Target
-from resourceserver.integrations.receivers import beat_sessions, credentials
+from resourceserver.integrations.receivers import beat_sessions, credentials, delivery
 from resourceserver.integrations.receivers.beat_sessions import COUNTERS, DAY_MS, Heartbeat
 from resourceserver.integrations.receivers.receiving import Opened, Receiving
 from resourceserver.integrations.receivers.wakatime_totals import (
@@ -305,7 +306,10 @@ def routes(receiving: Receiving, reader: Reader) -> list[Route]:
         async with receiving.body(request, opened, most_bytes=MOST_BYTES) as body:
             now_ms = time.time_ns() // 1_000_000
             sent_by = sender(request)
-            taken = read(body, sent_by, now_ms)
+            if len(body) <= delivery.SMALL:
+                taken = read(body, sent_by, now_ms)
+            else:
+                taken = await asyncio.to_thread(read, body, sent_by, now_ms)
             if taken:
                 work = partial(write, device=sent_by.device, taken=taken, now_ms=now_ms)
                 if not await receiving.transact(opened, work):

@@ -23,6 +23,9 @@ SCOPE: Final = "read:activity"
 DAYS: Final = 14
 """The days that can be read: today and those before it."""
 
+MOST_HEARTBEATS: Final = 20_000
+"""The most beats of an answer: editors send some thousand a day, and nothing limits what a key may send."""
+
 _CODING: Final = pipeline.statement(coding.SQL["coding"])
 _HEARTBEATS: Final = pipeline.load(Path(__file__).with_name("wakatime_totals.sql"))["heartbeats"]
 _RANGES: Final = {
@@ -197,9 +200,14 @@ class Totals:
         }
 
     async def heartbeats(self, days: Days) -> dict[str, Any]:
-        """Return the beats that came through the connection."""
+        """Return the first ``MOST_HEARTBEATS`` beats that came through the connection."""
         start, end = days.edges
-        values = {"from": start, "to": end, "import_id": self.opened.import_id}
+        values = {
+            "from": start,
+            "to": end,
+            "import_id": self.opened.import_id,
+            "most": MOST_HEARTBEATS,
+        }
         found = await reading.read(self.reader, self.opened, SCOPE, _HEARTBEATS, values)
         return {
             "data": json.loads(found),

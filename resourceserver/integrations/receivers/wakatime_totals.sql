@@ -1,7 +1,7 @@
 -- What editors read beside coding time, which is the statement of the API (resourceserver/endpoints/coding.sql).
 
 -- name: heartbeats
--- The beats of one connection between two instants, in order.
+-- The first beats of one connection between two instants, in order.
 select coalesce(
            json_agg(
                json_build_object(
@@ -25,8 +25,16 @@ select coalesce(
            ),
            '[]'
        )
-  from activity.beat
- where beat.user_id = %(user_id)s
-   and beat.import_id = %(import_id)s
-   and beat.beat_at >= %(from)s
-   and beat.beat_at < %(to)s
+  from (
+           select beat.beat_at,
+                  beat.beat_key,
+                  beat.content
+             from activity.beat
+            where beat.user_id = %(user_id)s
+              and beat.import_id = %(import_id)s
+              and beat.beat_at >= %(from)s
+              and beat.beat_at < %(to)s
+            order by beat.beat_at,
+                     beat.beat_key
+            limit %(most)s
+       ) as beat
