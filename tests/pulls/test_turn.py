@@ -10,6 +10,7 @@ import pytest
 
 from resourceserver.integrations.imports.writing import Target
 from resourceserver.integrations.pulls.pulling import Item, Pull, Pulled, PullFailed, Source
+from resourceserver.integrations.pulls.service import resumable
 from resourceserver.integrations.pulls.turn import Pulls, Stopped
 from resourceserver.integrations.records import CodeEvent, Refused
 from shared import sealing
@@ -97,6 +98,26 @@ def test_what_came_before_a_failure_is_kept(
     assert count(owner) == 8001
     assert (row["reached"], row["problem"], row["state"]) == ("failing", "rate_limited", {})
     assert timedelta(minutes=119) < taken.wait < timedelta(minutes=121)
+
+
+def test_a_pull_that_ends_early_waits_as_long_as_the_service_wants(
+    pulls: Pulls, owner: Rows, alice: Person, connected: Connected
+) -> None:
+    def pull(_: Source) -> Pulled:
+        cursor: dict[str, Any] = {}
+
+        def items() -> Iterator[Item]:
+            yield commit(1)
+            cursor["at"] = 1
+            raise PullFailed("rate_limited", timedelta(hours=5))
+
+        return resumable(items(), cursor)
+
+    taken = take(pulls, alice, pull)
+
+    row = state(owner, connected)
+    assert (row["reached"], row["problem"], row["state"]) == ("live", None, {"at": 1})
+    assert timedelta(minutes=299) < taken.wait < timedelta(minutes=301)
 
 
 @pytest.mark.parametrize(

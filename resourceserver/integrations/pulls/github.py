@@ -154,7 +154,7 @@ query Reviews($search: String!, $login: String!) {
 def pull(source: Source, address: str = ADDRESS) -> Pulled:
     """Return the commits, pull requests and reviews of a person; ``address`` is another one only in tests."""
     state = deepcopy(dict(source.state))
-    return Pulled(resumable(_events(source, state, address), state), state)
+    return resumable(_events(source, state, address), state)
 
 
 def _events(source: Source, state: dict[str, Any], address: str) -> Iterator[Item]:

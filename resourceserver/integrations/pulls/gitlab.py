@@ -45,7 +45,7 @@ _STATES: Final = {"opened": "open", "closed": "closed", "merged": "merged"}
 def pull(source: Source) -> Pulled:
     """Return the commits, merge requests and reviews of a person."""
     state = deepcopy(dict(source.state))
-    return Pulled(resumable(_events(source, state), state), state)
+    return resumable(_events(source, state), state)
 
 
 def _events(source: Source, state: dict[str, Any]) -> Iterator[Item]:

@@ -29,7 +29,7 @@ _WAIT: Final = timedelta(minutes=5)
 def pull(source: Source, address: str = ADDRESS) -> Pulled:
     """Return the scrobbles of a user; ``address`` is another one only in tests."""
     state = deepcopy(dict(source.state))
-    return Pulled(resumable(_scrobbles(source, state, address), state), state)
+    return resumable(_scrobbles(source, state, address), state)
 
 
 def _scrobbles(source: Source, state: dict[str, Any], address: str) -> Iterator[Item]:

@@ -27,7 +27,7 @@ _FEW_LISTENS: Final = 200
 def pull(source: Source, address: str = ADDRESS) -> Pulled:
     """Return the listens of a user; ``address`` is another one only in tests."""
     state = deepcopy(dict(source.state))
-    return Pulled(resumable(_listens(source, state, address), state), state)
+    return resumable(_listens(source, state, address), state)
 
 
 def _listens(source: Source, state: dict[str, Any], address: str) -> Iterator[Item]:

@@ -60,6 +60,8 @@ class Pulled:
     as JSON."""
     finish: Callable[[Target], None] | None = None
     """Runs in the transaction of the last items, such as for the removal of what the source no longer has."""
+    retry_after: timedelta | None = None
+    """How long the service wants to be left alone; it may be set while ``items`` is iterated."""
 
 
 class PullFailed(Exception):

@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 
 from resourceserver.integrations import values
 from resourceserver.integrations.pulls import answering
-from resourceserver.integrations.pulls.pulling import Item, PullFailed, Source
+from resourceserver.integrations.pulls.pulling import Item, Pulled, PullFailed, Source
 from resourceserver.integrations.values import Flaw
 from shared.fetcher import Answer, FetchFailed
 
@@ -128,18 +128,28 @@ def _reset(headers: Mapping[str, str]) -> str:
     return format_datetime(at, usegmt=True)
 
 
-def resumable(items: Iterable[Item], state: dict[str, Any]) -> Iterator[Item]:
-    """Yield items; a failure after some of the state has changed only ends them.
+def resumable(items: Iterable[Item], state: dict[str, Any]) -> Pulled:
+    """Return a pull that a failure only ends early, if some of the state has changed before.
 
     The state of a pull that fails is not stored, so the next one would begin at the same place, and a service
     that permits a few requests an hour would never be read to its end. What still fails then is reported.
     """
-    before = deepcopy(state)
+    pulled = Pulled((), state)
+    pulled.items = _resumable(items, pulled)
+    return pulled
+
+
+def _resumable(items: Iterable[Item], pulled: Pulled) -> Iterator[Item]:
+    before = deepcopy(pulled.state)
     try:
         yield from items
     except (PullFailed, FetchFailed) as failure:
-        if state == before or (isinstance(failure, PullFailed) and failure.is_refused):
+        if pulled.state == before:
             raise
+        if isinstance(failure, PullFailed):
+            if failure.is_refused:
+                raise
+            pulled.retry_after = failure.retry_after
         log.info("a pull ends early: %s", failure.code)
 
 

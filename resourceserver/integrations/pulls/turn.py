@@ -183,6 +183,7 @@ class Pulls:
                         "user_id": user_id,
                         "connection_id": claimed.connection_id,
                         "state": Jsonb(pulled.state),
+                        "wait": min(pulled.retry_after or timedelta(0), _LONGEST_RETRY_AFTER),
                     },
                 )
         except batches.OF_A_VALUE as error:

@@ -50,7 +50,8 @@ update profile.import
 returning import_id
 
 -- name: end_pull
--- Notes a pull that has succeeded. The next one comes an hour later, give or take six minutes.
+-- Notes a pull that has succeeded. The next one comes an hour later, give or take six minutes, or when the service
+-- permits it.
 update profile.connection
    set state = %(state)s,
        problem = null,
@@ -58,7 +59,7 @@ update profile.connection
        is_refused = false,
        failures = 0,
        last_pull_at = now(),
-       next_pull_at = now() + interval '54 minutes' + random() * interval '12 minutes'
+       next_pull_at = now() + greatest(interval '54 minutes' + random() * interval '12 minutes', %(wait)s)
  where user_id = %(user_id)s
    and connection_id = %(connection_id)s
    and stopped_at is null
