@@ -42,6 +42,8 @@ _API_TOKEN_SENTENCES: Final = {
     "token_created": "An API token was created",
     "revoked": "An API token was ended",
 }
+UNKNOWN: Final = "Something happened that only a newer version of this service can describe"
+"""While servers are replaced one by one, newer ones already record events that this one does not know."""
 
 
 async def show(server: Server, request: Request) -> Response:
@@ -76,7 +78,7 @@ async def show(server: Server, request: Request) -> Response:
 def describe(event: AccountEvent) -> str:
     """Return an event as a sentence addressed to the owner of the account."""
     own = _API_TOKEN_SENTENCES if event.client_id is None else _APPLICATION_SENTENCES
-    return (_SENTENCES | _APPLICATION_SENTENCES | own)[event.event]
+    return (_SENTENCES | _APPLICATION_SENTENCES | own).get(event.event, UNKNOWN)
 
 
 def _text(event: AccountEvent) -> str:
