@@ -15,16 +15,6 @@ Data = Literal["activity", "music", "location", "health", "content", "code"]
 State = Literal["waiting", "live", "failing", "refused", "paused", "stopped"]
 """Where a connection is (``svc.connection_state``)."""
 
-STATUSES: Final[Mapping[State, str]] = {
-    "waiting": "active",
-    "live": "active",
-    "failing": "error",
-    "refused": "expired",
-    "paused": "disconnected",
-    "stopped": "disconnected",
-}
-"""The ``status`` of ``/api/v1/integrations`` by state."""
-
 MOST: Final = 50
 """The most connections of a person that are not stopped."""
 
@@ -59,7 +49,7 @@ class Kind:
     """The word of the scope that opens what it brings."""
     way: Way
     source: str
-    """The ``source`` of its rows, and the ``provider`` in answers."""
+    """The ``source`` of its rows."""
     key: Literal["token", "uuid"] | None = None
     """The shape of the key that its application gets (``shared.keys``)."""
     reads: str | None = None
