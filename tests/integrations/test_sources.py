@@ -6,12 +6,15 @@ from typing import Any
 from uuid import UUID
 
 import psycopg
+import pytest
+from psycopg.sql import SQL
 from starlette.testclient import TestClient
 
 from resourceserver.integrations.imports import undo
 from resourceserver.integrations.imports.receipts import Receipt
 from resourceserver.integrations.records import AppSession, Sourced
 from tests.conftest import Person
+from tests.connecting import connect
 from tests.integrations.bringing import Importer, of_listens
 
 Rows = psycopg.Connection[Any]
@@ -142,6 +145,60 @@ def test_trackers_need_the_scope_of_their_sessions(
     assert found[1]["connected_at"] == "2025-06-01T09:00:00.000Z"
     assert found[1]["last_record_at"] == "2025-06-03T08:00:00.000Z"
     assert [row["provider"] for row in without] == ["any"]
+
+
+def test_a_connection_has_the_status_of_its_state(
+    api: TestClient, owner: Rows, alice: Person, bob: Person
+) -> None:
+    failing = "problem = 'unreachable', failing_since = '2025-06-15 12:00Z'"
+    refused = "problem = 'key_refused', failing_since = '2025-06-15 12:00Z', is_refused = true"
+    changes = {
+        "overland": "data = data",
+        "wakatime": "last_record_at = '2025-06-15 12:00Z'",
+        "github": f"{failing}, last_record_at = '2025-06-15 12:00Z'",
+        "gitlab": refused,
+        "calendar": f"{refused}, paused_at = now()",
+        "lastfm": f"{failing}, paused_at = now(), stopped_at = now(), next_pull_at = null, record_count = 1",
+    }
+    for kind, change in changes.items():
+        connected = connect(owner, alice, kind)
+        statement = SQL("update profile.connection set {} where connection_id = %s")
+        owner.execute(statement.format(SQL(change)), [connected.connection_id])
+
+    rows = sources(api, alice)
+
+    since = "since 2025-06-15T12:00:00.000Z"
+    assert {
+        row["provider"]: (row["status"], row["connected"], row["last_error"], row["problem"])
+        for row in rows
+    } == {
+        "overland": ("active", True, None, None),
+        "wakatime": ("active", True, None, None),
+        "github": ("error", True, "unreachable", since),
+        "gitlab": ("expired", False, "key_refused", since),
+        "calendar": ("disconnected", False, "key_refused", since),
+        "lastfm": ("disconnected", False, "unreachable", since),
+    }
+    assert {row["via"] for row in rows} == {"connection"}
+    assert sources(api, bob) == []
+
+
+@pytest.mark.parametrize(("is_removed", "listed"), [(False, ["osmand"]), (True, [])])
+def test_a_connection_that_left_nothing_is_gone(
+    api: TestClient, owner: Rows, alice: Person, *, is_removed: bool, listed: list[str]
+) -> None:
+    used, unused = (connect(owner, alice, kind) for kind in ("osmand", "github"))
+    owner.execute(
+        "update profile.connection set record_count = 1 where connection_id = %s",
+        [used.connection_id],
+    )
+    for each in (used, unused):
+        owner.execute(
+            "select svc.stop_connection(%s, %s, %s)",
+            [alice.user_id, each.connection_id, is_removed],
+        )
+
+    assert [row["provider"] for row in sources(api, alice)] == listed
 
 
 def test_an_import_makes_no_tracker_look_alive(
