@@ -31,7 +31,12 @@ def test_an_error_of_a_connection_is_named(visit: Visit) -> None:
 def test_the_states_of_connections_are_in_words(
     nobody: Person, resource_client: TestClient, sealing: Cookies
 ) -> None:
-    waiting, failing = (connect(nobody.connection, nobody, kind) for kind in ("overland", "github"))
+    kinds = ("overland", "github", "calendar")
+    waiting, failing, empty = (connect(nobody.connection, nobody, kind) for kind in kinds)
+    nobody.connection.execute(
+        "update profile.connection set last_pull_at = now() where connection_id = %s",
+        [empty.connection_id],
+    )
     nobody.connection.execute(
         """
         update profile.connection
@@ -50,9 +55,13 @@ def test_the_states_of_connections_are_in_words(
 
     nobody.connection.execute("delete from profile.connection where user_id = %s", [nobody.user_id])
     rows = page.split('<section id="connection">')[1].split("</section>")[0]
-    overland, github = (rows.split(f"<bdi>{name}</bdi>")[1] for name in ("Overland", "GitHub"))
+    overland, github, calendar = (
+        rows.split(f"<bdi>{name}</bdi>")[1].split("</tr>")[0]
+        for name in ("Overland", "GitHub", "Calendar")
+    )
     assert "<bdi>My &lt;phone&gt;</bdi>" in overland
     assert "waiting for the first record" in overland
+    assert "waiting for the first record" in calendar
     assert "failing" in github
     assert "The server of the service could not be reached. Nothing needs to be done" in github
     links = Page(page).links

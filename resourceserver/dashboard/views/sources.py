@@ -67,7 +67,10 @@ def show(_: Scene, answers: Answers) -> dict[str, Any]:
 
 def state(row: Mapping[str, Any]) -> str:
     """Return the state of a connection in words."""
-    if row["status"] == "active" and row["last_sync_at"] is None:
+    # A pull that found nothing is a sync too. What was connected by older versions has neither a first record
+    # nor a number of refused ones.
+    is_empty = row["first_record_at"] is None and row["refused"] is not None
+    if row["status"] == "active" and (is_empty or row["last_sync_at"] is None):
         return "waiting for the first record"
     return STATES[row["status"]]
 
