@@ -259,6 +259,12 @@ def connection_routes(this: Server) -> list[Route]:
             name="renew_connection_key",
         ),
         Route(
+            f"{path}/secrets",
+            partial(connections.renew_secrets, this),
+            methods=["POST"],
+            name="renew_connection_secrets",
+        ),
+        Route(
             f"{path}/pause",
             partial(connections.pause, this),
             methods=["POST"],

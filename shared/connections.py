@@ -241,11 +241,11 @@ class Problem:
 PROBLEMS: Final[Mapping[str, Problem]] = {
     "key_refused": Problem(
         "The service does not accept the key or the password.",
-        "Check it, or make a new one there; then disconnect this one and connect again.",
+        "Check it, or make a new one there, and enter it on the page of this connection.",
     ),
     "access_denied": Problem(
         "The key or token does not permit reading.",
-        "Make one there that may read what this connection brings, and connect again.",
+        "Make one there that may read what this connection brings, and enter it on its page.",
     ),
     "history_private": Problem(
         "The service keeps this history private.",
@@ -328,8 +328,8 @@ PROBLEMS: Final[Mapping[str, Problem]] = {
         "It is tried again. If this goes on, tell the operator.",
     ),
     "secret_unreadable": Problem(
-        "The stored key cannot be opened any more.",
-        "Connect again.",
+        "What you entered for this service cannot be opened any more.",
+        "Enter it again on the page of this connection.",
     ),
     "failed": Problem(
         "An error happened here.",

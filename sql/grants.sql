@@ -71,6 +71,7 @@ grant execute
     on function svc.connections,
                 svc.add_connection,
                 svc.renew_connection_key,
+                svc.renew_connection_secrets,
                 svc.pause_connection,
                 svc.pull_now,
                 svc.end_connection

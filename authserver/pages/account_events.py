@@ -28,7 +28,7 @@ _SENTENCES: Final = {
     "provider_connected": "You connected another service for sign-in",
     "provider_disconnected": "You disconnected another service from sign-in",
     "connection_added": "You connected an application or a service that brings data",
-    "connection_key_renewed": "A connection got a new key, and its old one ended",
+    "connection_key_renewed": "The key of a connection was replaced, or what opens its service",
     "connection_ended": "You disconnected an application or a service that brought data",
     "rules_switched_off": "Category rules that take too long were switched off",
 }

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 from uuid import UUID
 
-from shared.connections import KINDS, PROBLEMS, Kind, Problem, State
+from shared.connections import KINDS, PROBLEMS, Field, Kind, Problem, State
 from shared.settings import Settings
 
 TAGS: Final[Mapping[State, str]] = {
@@ -96,6 +96,12 @@ class Connection:
         return {
             each.label: self.settings[each.name] for each in fields if each.name in self.settings
         }
+
+    @property
+    def secret_fields(self) -> list[Field]:
+        """The secrets with which the worker pulls it; none if an application sends."""
+        fields = () if self.known_kind is None else self.known_kind.fields
+        return [each for each in fields if each.is_secret]
 
     @property
     def is_new(self) -> bool:

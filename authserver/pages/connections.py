@@ -29,7 +29,7 @@ from authserver import events, forms, rows
 from authserver.errors import InvalidRequest, NotFound
 from authserver.events import Event
 from authserver.forms import Form
-from authserver.pages import back, confirm, connection_list, sign_in
+from authserver.pages import back, confirm, connection_draft, connection_list, sign_in
 from authserver.pages.connection_draft import Draft
 from authserver.pages.connection_list import Connection
 from authserver.people.sessions import ConfirmationNeeded, StaleForm, Visit
@@ -50,6 +50,7 @@ _DONE: Final = {
     "added": "It is connected. The service looks for the first time within a minute.",
     "paused": "The connection is paused.",
     "continued": "The connection goes on.",
+    "entered": "It is sealed in place of what was there. The service looks now, which may take some minutes.",
     "pulled": "The service looks now. This may take some minutes.",
     "ended": "The connection has ended.",
     "kept": "The connection has ended. What it brought remains.",
@@ -58,6 +59,7 @@ _DONE: Final = {
 _EVENTS: Final = {
     "add": "connection_added",
     "renew_key": "connection_key_renewed",
+    "renew_secrets": "connection_key_renewed",
     "end": "connection_ended",
 }
 """The security event that each of these statements records."""
@@ -75,6 +77,7 @@ _PULLED_ALREADY: Final = (
     "ended."
 )
 _OVER: Final = "The connection has ended already."
+_NOTHING_TYPED: Final = "Nothing was typed, so all is as it was."
 _CHOOSE: Final = "Choose what becomes of what it brought."
 _SWITCHED_OFF: Final = (
     "{title} cannot be connected: the operator of this service has not switched it on."
@@ -176,6 +179,42 @@ async def renew_key(server: Server, request: Request) -> Response:
         why = _OVER if connection.state == "stopped" else _ALREADY_RENEWED
         return _one(server, visit, connection, problem=why, status=409)
     return await _key_page(server, visit, connection.connection_id, key)
+
+
+async def renew_secrets(server: Server, request: Request) -> Response:
+    """Replace what opens the service of a connection; what is left empty stays as it is."""
+    form, visit, connection = await _read_form(server, request)
+    kind = connection.known_kind
+    if kind is None or kind.way != "is_pulled":
+        raise NotFound
+    try:
+        server.check_fresh_form(request, form, visit)
+    except StaleForm as error:
+        return _one(server, visit, connection, problem=confirm.problem(error), status=403)
+    secrets = [each for each in kind.fields if each.is_secret]
+    typed = {each.name: (form.get(f"field_{each.name}") or "").strip() for each in secrets}
+    draft = Draft(kind, connection.name, {name: text for name, text in typed.items() if text})
+    if not draft.typed:
+        return _one(server, visit, connection, problem=_NOTHING_TYPED, status=400)
+    wrong = [
+        f"{each.label}: {problem}"
+        for each in secrets
+        if each.name in draft.typed
+        and (problem := connection_draft.field_problem(each, draft.typed[each.name]))
+    ]
+    if wrong:
+        return _one(server, visit, connection, problem=wrong[0], status=400)
+    if not connection_list.can_connect(kind, server.settings):
+        return _one(server, visit, connection, problem=_switched_off(kind), status=409)
+    public = server.settings.sealing_public_key
+    given = draft.parameters(visit.person.user_id, connection.connection_id, None, public)
+    problem = await _decide(server, request, visit, "renew_secrets", given)
+    if problem == "signed_out":
+        raise ConfirmationNeeded(visit.browser, _address(visit, connection))
+    if problem is not None:
+        return _one(server, visit, connection, problem=_OVER, status=409)
+    query = {"connection": str(connection.connection_id), "done": "entered"}
+    return _redirect(server, visit, query)
 
 
 async def pause(server: Server, request: Request) -> Response:

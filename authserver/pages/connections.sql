@@ -81,6 +81,30 @@ new_event as (
 select problem
   from outcome
 
+-- name: renew_secrets
+-- Replaces secrets of a connection that the worker pulls. Answers why not, or null.
+with outcome as (
+    select svc.renew_connection_secrets(
+               %(user_id)s,
+               %(session_hash)s,
+               %(connection_id)s,
+               %(fields)s,
+               %(key_ids)s,
+               %(sealed)s
+           ) as problem
+),
+new_event as (
+    select 'connection_key_renewed' as event,
+           %(user_id)s::uuid as user_id,
+           null::text as client_id,
+           null::uuid as grant_id
+      from outcome
+     where problem is null
+),
+--include recorded
+select problem
+  from outcome
+
 -- name: end
 -- Ends a connection, and has what it brought removed if so chosen. Answers why not, or null.
 with outcome as (

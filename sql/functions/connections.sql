@@ -297,6 +297,51 @@ begin
 end
 $$;
 
+-- Replaces sealed secrets of a connection that the worker pulls, and has it pulled now. Its problem lasts until a pull
+-- succeeds. Returns null; 'signed_out' if the sign-in session is not fresh; 'gone' if there is no such connection.
+create or replace function svc.renew_connection_secrets(
+    p_user_id       uuid,
+    p_session_hash  bytea,
+    p_connection_id uuid,
+    p_fields        text[],
+    p_key_ids       text[],
+    p_sealed        bytea[]
+)
+returns text
+language plpgsql
+volatile
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if not svc.is_freshly_signed_in(p_user_id, p_session_hash) then
+        return 'signed_out';
+    end if;
+    update profile.connection
+       set next_pull_at = now()
+     where connection.user_id = p_user_id
+       and connection.connection_id = p_connection_id
+       and connection.next_pull_at is not null
+       and connection.stopped_at is null;
+    if not found then
+        return 'gone';
+    end if;
+    insert into profile.connection_secret (user_id, connection_id, field, key_id, sealed)
+    select p_user_id,
+           p_connection_id,
+           secret.field,
+           secret.key_id,
+           secret.sealed
+      from unnest(p_fields, p_key_ids, p_sealed) as secret (field, key_id, sealed)
+        on conflict (user_id, connection_id, field) do update
+       set key_id = excluded.key_id,
+           sealed = excluded.sealed,
+           sealed_at = now();
+    perform svc.make_due(p_user_id, 'pull');
+    return null;
+end
+$$;
+
 -- Pauses a connection of the signed-in person or continues it. Returns whether there is such a connection. Its next
 -- pull stays due when it was: a pause must not shorten the wait that a service has named.
 create or replace function svc.pause_connection(

@@ -430,6 +430,55 @@ def test_a_new_key_ends_the_old_one_and_a_reload_makes_no_other(
     assert events(owner) == ["connection_added", "connection_key_renewed"]
 
 
+def test_secrets_that_are_entered_again_replace_those_that_were_typed(
+    alice_browser: Visitor, alice: Person, owner: Rows
+) -> None:
+    fill(alice_browser, "calendar", field_address=ADDRESS, field_password="first")
+    owner.execute(
+        """
+        update profile.connection
+           set state = '{"etag": "1"}',
+               problem = 'key_refused',
+               failing_since = now(),
+               is_refused = true,
+               next_pull_at = now() + interval '1 day'
+        """
+    )
+    owner.execute("delete from svc.turn")
+    page = alice_browser.get(one(owner, "calendar"))
+    empty = submit(alice_browser, page, "/secrets")
+    wrong = submit(alice_browser, page, "/secrets", field_address="http://calendar.example/")
+    refused = owner.execute("select next_pull_at > now() from profile.connection").fetchone()
+    entered = submit(alice_browser, page, "/secrets", field_password="second")
+
+    assert "is sealed in place of what was there" in alice_browser.follow(entered).text
+    assert (empty.status_code, wrong.status_code, refused) == (400, 400, (True,))
+    assert "Address: The address must begin with https://" in wrong.text
+    rows = owner.execute(
+        """
+        select field,
+               key_id,
+               sealed,
+               connection_id
+          from profile.connection_secret
+        """
+    )
+    opener = sealing.Opener([SEALING_KEY])
+    assert {
+        field: opener.open(
+            key_id, sealed, user_id=alice.user_id, connection_id=connection_id, field=field
+        )
+        for field, key_id, sealed, connection_id in rows
+    } == {"address": ADDRESS, "password": "second"}
+    assert owner.execute(
+        "select state, problem, next_pull_at <= now() from profile.connection"
+    ).fetchone() == ({"etag": "1"}, "key_refused", True)
+    assert owner.execute("select kind from svc.turn").fetchall() == [("pull",)]
+    assert events(owner) == ["connection_added", "connection_key_renewed"]
+    make_old(owner)
+    assert submit(alice_browser, page, "/secrets", field_password="third").status_code == 403
+
+
 def test_a_pause_ends_when_the_person_says_so(alice_browser: Visitor, owner: Rows) -> None:
     fill(alice_browser, "github", field_token="t")
     paused = alice_browser.follow(
@@ -531,21 +580,23 @@ def test_bob_neither_sees_nor_changes_a_connection_of_alice(
 ) -> None:
     fill(alice_browser, "owntracks", name="alice-phone")
     fill(alice_browser, "github", name="alice-code", field_token="t")
+    ids = [each.partition("=")[2] for each in (one(owner, "github"), f"={uuid4()}", "=x", "=")]
     his = welcome(bob)
     fill(his, "owntracks", name="bob-phone")
+    fill(his, "github", name="bob-code", field_token="t")
     before = owner.execute("select * from profile.connection order by connection_id").fetchall()
-    own = his.get(one(owner))
-    ids = [each.partition("=")[2] for each in (one(owner, "github"), f"={uuid4()}", "=x", "=")]
+    own, pulled = his.get(one(owner)), his.get(one(owner, "github"))
 
     for hers in ids:
         answers = [
             his.get(f"{PATH}?connection={hers or 'x'}"),
             his.get(f"{PATH}/end?connection={hers}"),
             submit(his, own, "/key", connection=hers),
+            submit(his, pulled, "/secrets", connection=hers, field_token="u"),
             submit(his, own, "/pause", connection=hers, what="pause"),
             his.submit(own, form=1, connection=hers, what="remove"),
         ]
-        assert [each.status_code for each in answers] == [404] * 5
+        assert [each.status_code for each in answers] == [404] * 6
     assert "alice" not in his.get(PATH).text
     assert (
         owner.execute("select * from profile.connection order by connection_id").fetchall()

@@ -692,6 +692,7 @@ FUNCTIONS = {
         "remove_goal",
         "rename_device",
         "renew_connection_key",
+        "renew_connection_secrets",
         "renew_upload",
         "replace_category_rule",
         "request_undo",
