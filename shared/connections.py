@@ -135,8 +135,8 @@ _KINDS: Final = (
             Field(
                 "address",
                 "Address",
-                "It begins with https:// or webcal://. In Google Calendar it is under Settings of the calendar:"
-                " Secret address in iCal format. Keep a secret address to yourself.",
+                "It begins with https:// or webcal://. In Google Calendar it is under Settings of the"
+                " calendar: Secret address in iCal format. Keep a secret address to yourself.",
                 is_secret=True,
             ),
             Field(

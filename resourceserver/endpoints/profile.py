@@ -61,19 +61,20 @@ class Integration(Body):
     connected_at: Timestamp | None
     """When it was connected, or the first device of a tracker was first seen; null if it never was."""
     last_sync_at: Timestamp | None
-    """When data last arrived, a service was last read without a problem, or a file was last brought; null if this
-    never happened."""
+    """When data last arrived, a service was last read without a problem, or a file was last brought; null if
+    this never happened."""
     first_record_at: Timestamp | None
-    """The first record of a connection or of all files, or the start of a tracker's first event; null where it is
-    not known."""
+    """The first record of a connection or of all files, or the start of a tracker's first event; null where
+    it is not known."""
     last_record_at: Timestamp | None
-    """The last record of a connection or of all files, or the end of a tracker's newest event; null where it is
-    not known."""
+    """The last record of a connection or of all files, or the end of a tracker's newest event; null where
+    it is not known."""
     gaps: list[SourceGap] | None
-    """The three longest stretches of more than a day between the first and the last record into which no file
-    reaches, the earliest first; null where this is not known."""
+    """The three longest stretches of more than a day between the first and the last record into which no
+    file reaches, the earliest first; null where this is not known."""
     refused: Count | None
-    """How many records of a connection, or of the newest import of files, were refused; null for a tracker."""
+    """How many records of a connection, or of the newest import of files, were refused; null for a
+    tracker."""
     last_error: str | None
     """The code of the last error: of a connection why nothing comes, such as `key_refused`; of the newest import of
     files `interrupted`, `unreadable` for a file that could not be read to its end, or why most of the refused

@@ -15,6 +15,87 @@ select row_to_json(profile) as data
        ) as profile
 --include end_of_answer
 
+-- fragment: connected_rows
+-- `row_of_connection`: the connections of a person, present and former.
+-- gives: row_of_connection (connected, connected_at, first_record_at, gaps, kind, last_error, last_record_at, last_sync_at,
+--     problem, provider, refused, status, via)
+row_of_connection as (
+    select provider,
+           kind,
+           'connection' as via,
+           null::text as name,
+           status in ('active', 'error') as connected,
+           status,
+           svc.instant(connected_at) as connected_at,
+           svc.instant(last_sync_at) as last_sync_at,
+           null::text as first_record_at,
+           null::text as last_record_at,
+           null::json as gaps,
+           null::bigint as refused,
+           last_error,
+           null::text as problem
+      from profile.integration
+     where user_id = %(user_id)s
+     union all
+    select connection.kind,
+           connection.data,
+           'connection',
+           connection.name,
+           connection.stopped_at is null and connection.paused_at is null and not connection.is_refused,
+           case state.name
+               when 'failing' then 'error'
+               when 'refused' then 'expired'
+               when 'waiting' then 'active'
+               when 'live' then 'active'
+               else 'disconnected'
+           end,
+           svc.instant(connection.created_at),
+           -- A pull that failed brought nothing.
+           svc.instant(
+               greatest(
+                   case when connection.problem is null then connection.last_pull_at end,
+                   connection.last_record_at
+               )
+           ),
+           svc.instant(received.first_at),
+           svc.instant(received.last_at),
+           null,
+           received.refused,
+           connection.problem,
+           case when connection.problem is not null then concat('since ', svc.instant(connection.failing_since)) end
+      from profile.connection
+     cross join lateral (
+               select svc.connection_state(
+                          connection.stopped_at,
+                          connection.paused_at,
+                          connection.is_refused,
+                          connection.problem,
+                          connection.last_record_at
+                      ) as name
+           ) as state
+     cross join lateral (
+               select min(part.first_at) as first_at,
+                      max(part.last_at) as last_at,
+                      coalesce(sum(part.refused), 0)::bigint as refused
+                 from profile.import_part as part
+                where part.user_id = %(user_id)s
+                  and part.import_id = connection.import_id
+           ) as received
+     where connection.user_id = %(user_id)s
+       -- Of one that ended without records, or together with them, nothing is left.
+       and (
+               connection.stopped_at is null
+               or connection.record_count > 0
+              and not exists (
+                      select
+                        from profile.import
+                       where import.user_id = %(user_id)s
+                         and import.import_id = connection.import_id
+                         and import.status = 'undone'
+                  )
+           )
+),
+
 -- name: integrations
 -- Where data comes from: connections, present and former, files that were brought, and trackers if the token may read
 -- activity. The columns are listed, so that no secret column can be added by accident. Texts of receipts may quote a
@@ -199,82 +280,7 @@ row_of_tracker as (
               stream.source collate "C"
      limit 50
 ),
-row_of_connection as (
-    select provider,
-           kind,
-           'connection' as via,
-           null::text as name,
-           status in ('active', 'error') as connected,
-           status,
-           svc.instant(connected_at) as connected_at,
-           svc.instant(last_sync_at) as last_sync_at,
-           null::text as first_record_at,
-           null::text as last_record_at,
-           null::json as gaps,
-           null::bigint as refused,
-           last_error,
-           null::text as problem
-      from profile.integration
-     where user_id = %(user_id)s
-     union all
-    select connection.kind,
-           connection.data,
-           'connection',
-           connection.name,
-           connection.stopped_at is null and connection.paused_at is null and not connection.is_refused,
-           case state.name
-               when 'failing' then 'error'
-               when 'refused' then 'expired'
-               when 'waiting' then 'active'
-               when 'live' then 'active'
-               else 'disconnected'
-           end,
-           svc.instant(connection.created_at),
-           -- A pull that failed brought nothing.
-           svc.instant(
-               greatest(
-                   case when connection.problem is null then connection.last_pull_at end,
-                   connection.last_record_at
-               )
-           ),
-           svc.instant(received.first_at),
-           svc.instant(received.last_at),
-           null,
-           received.refused,
-           connection.problem,
-           case when connection.problem is not null then concat('since ', svc.instant(connection.failing_since)) end
-      from profile.connection
-     cross join lateral (
-               select svc.connection_state(
-                          connection.stopped_at,
-                          connection.paused_at,
-                          connection.is_refused,
-                          connection.problem,
-                          connection.last_record_at
-                      ) as name
-           ) as state
-     cross join lateral (
-               select min(part.first_at) as first_at,
-                      max(part.last_at) as last_at,
-                      coalesce(sum(part.refused), 0)::bigint as refused
-                 from profile.import_part as part
-                where part.user_id = %(user_id)s
-                  and part.import_id = connection.import_id
-           ) as received
-     where connection.user_id = %(user_id)s
-       -- Of one that ended without records, or together with them, nothing is left.
-       and (
-               connection.stopped_at is null
-               or connection.record_count > 0
-              and not exists (
-                      select
-                        from profile.import
-                       where import.user_id = %(user_id)s
-                         and import.import_id = connection.import_id
-                         and import.status = 'undone'
-                  )
-           )
-),
+--include connected_rows
 row as (
     select * from row_of_connection
      union all

@@ -541,7 +541,9 @@ def test_a_worker_takes_turns_beside_the_servers_and_is_started_again(
         }
         resource_server = kernel_file(runner.child("resource serve"), "environ").split("\0")
         logins = logins_of(runner, "resource work")
-        runner.wait_for_error("this worker takes turns: import, rollups, summaries, visits, undo\n")
+        runner.wait_for_error(
+            "this worker takes turns: import, pull, rollups, summaries, visits, undo\n"
+        )
         os.kill(runner.child("resource work"), signal.SIGKILL)
         runner.wait_for_error(
             "svc: the worker has ended by itself with signal SIGKILL; starting it again in 0.5 s\n"
@@ -557,7 +559,10 @@ def test_a_worker_takes_turns_beside_the_servers_and_is_started_again(
     assert newest != older
     assert stat.S_IMODE((used_data_dir / "sealing.json").stat().st_mode) == 0o600
     assert logins == ["SVC_IMPORTER_DATABASE_URL", "SVC_WORKER_DATABASE_URL"]
-    assert output.count("this worker takes turns: import, rollups, summaries, visits, undo\n") == 2
+    assert (
+        output.count("this worker takes turns: import, pull, rollups, summaries, visits, undo\n")
+        == 2
+    )
     assert output.count("this worker has ended\n") == 1
     assert "no worker" not in output
 

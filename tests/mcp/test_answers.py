@@ -166,7 +166,7 @@ def test_goals_have_words_in_their_own_units(assistant: Assistant, alice: Person
     assert answer["count"] == 2
 
 
-def test_a_requested_zone_changes_the_range_and_no_goal(
+def test_goals_are_those_of_the_days_of_the_requested_zone(
     assistant: Assistant, alice: Person
 ) -> None:
     alice.connection.execute(
@@ -178,7 +178,7 @@ def test_a_requested_zone_changes_the_range_and_no_goal(
     answer = assistant.ask("get_goals", tz="Pacific/Kiritimati")
 
     assert answer["tz"] == "Pacific/Kiritimati"
-    assert answer["data"][0]["progress"]["tz"] == "UTC"
+    assert answer["data"][0]["progress"]["tz"] == "Pacific/Kiritimati"
 
 
 # Patterns

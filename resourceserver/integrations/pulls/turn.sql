@@ -81,8 +81,8 @@ update profile.connection
 -- How long it is until the person's next pull is due; no row: nothing is to be pulled.
 select greatest(min(next_pull_at) - now(), interval '0')
   from profile.connection
-  join identity.user as person using (user_id)
- where user_id = %(user_id)s
+  join identity.user as person on person.user_id = %(user_id)s
+ where connection.user_id = %(user_id)s
    and paused_at is null
    and stopped_at is null
    and kind = any (%(kinds)s::text[])
