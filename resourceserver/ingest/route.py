@@ -108,6 +108,10 @@ class InvalidJSON(Problem):
     code = "invalid_json"
 
 
+class EndedEarly(InvalidJSON):
+    """the body ended early"""
+
+
 class InvalidRequest(Problem):
     """A body that is JSON but no batch."""
 
@@ -266,7 +270,7 @@ async def read_body(
                 await take_place()
     except ClientDisconnect as error:
         # The client is gone. The problem keeps this from being logged as an error of the server.
-        raise InvalidJSON("the body ended early") from error
+        raise EndedEarly from error
     return body
 
 

@@ -8,13 +8,17 @@ import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 import httpx2
 import psycopg
 import pytest
+from starlette.routing import Router
 
 from resourceserver.derived import derivation
+from resourceserver.ingest.route import EndedEarly
+from resourceserver.integrations.receivers import overland
+from resourceserver.integrations.receivers.receiving import Receiving
 from resourceserver.timeline import rounds
 from shared import database
 from shared.settings import Settings
@@ -309,6 +313,41 @@ def test_owntracks_is_never_refused_for_sending_much(
     assert "retry-after" in later.headers
     assert answers == [200] * 17 + [429]
     assert len(stored(owner)) == 17
+
+
+def test_a_message_that_ends_early_is_not_counted(
+    deployment: Settings, owner: Rows, alice: Person
+) -> None:
+    connected = connect(owner, alice, OVERLAND)
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/receive/overland",
+        "query_string": b"",
+        "headers": [(b"authorization", f"Bearer {connected.key}".encode())],
+    }
+    pieces: list[dict[str, Any]] = [
+        {"type": "http.request", "body": b'{"locations": [', "more_body": True},
+        {"type": "http.disconnect"},
+    ]
+
+    async def receive() -> dict[str, Any]:
+        return pieces.pop(0)
+
+    async def send(_: Any) -> None:
+        pytest.fail("nobody is there to get an answer")
+
+    async def request() -> None:
+        receiving = Receiving.to(deployment)
+        try:
+            await Router(overland.routes(receiving, cast("Any", None)))(scope, receive, send)
+        finally:
+            await receiving.close()
+
+    with pytest.raises(EndedEarly):
+        asyncio.run(request())
+
+    assert connected.refusals == {}
 
 
 def test_a_late_place_changes_the_visits_of_its_day(

@@ -15,7 +15,12 @@ from typing import Final
 
 from starlette.requests import Request
 
-from resourceserver.ingest.route import InvalidJSON, PayloadTooLarge, UnsupportedMediaType
+from resourceserver.ingest.route import (
+    EndedEarly,
+    InvalidJSON,
+    PayloadTooLarge,
+    UnsupportedMediaType,
+)
 from resourceserver.integrations.format import Person
 from resourceserver.integrations.receivers import credentials
 from resourceserver.integrations.receivers.receiving import Item, Opened, Receiving
@@ -49,6 +54,9 @@ async def write(
             items = await parse(read, body, person(opened))
             if items:
                 await receiving.take(opened, items, problem=_problem(items))
+    except EndedEarly:
+        # The application got no answer, so it sends the same again.
+        raise
     except (PayloadTooLarge, UnsupportedMediaType, InvalidJSON) as problem:
         await receiving.take(opened, [Refused(problem.code, problem.message)])
 
