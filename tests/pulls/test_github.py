@@ -131,10 +131,6 @@ class GitHub:
         return _found(self.reviewed, search)
 
 
-def _with_headers(hub: GitHub, headers: dict[str, str], call: Call) -> Answer:
-    return Answer(hub(call).value, headers=headers)
-
-
 def _found(changes: list[dict[str, Any]], search: str) -> Any:
     after = re.search(r"updated:>=(\S+)", search)
     before = re.search(r"updated:<(\d\S+)", search)
@@ -355,16 +351,6 @@ def test_a_slow_service_is_left_after_a_time(
 
     assert (requests, late.records) == (1, [])
     assert [each.sha for each in rest.records] == [sha(1)]
-
-
-def test_a_token_that_may_write_is_noted(running: Service, hub: GitHub) -> None:
-    noted = []
-    for scopes in ("", "read:user, user:email", "repo, read:org"):
-        headers = {"X-OAuth-Scopes": scopes}
-        running.answering = partial(_with_headers, hub, headers)
-        noted.append(pull(running).state["token_can_write"])
-
-    assert noted == [False, False, True]
 
 
 def test_the_token_of_another_person_begins_anew(running: Service, hub: GitHub) -> None:

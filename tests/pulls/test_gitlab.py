@@ -78,7 +78,6 @@ class GitLab:
 
     def __init__(self) -> None:
         self.user: Any = {"id": ME, "username": "alice", "email": "alice@example.org"}
-        self.scopes = ["read_api"]
         self.authored: list[dict[str, Any]] = []
         self.others: list[dict[str, Any]] = []
         self.events: list[dict[str, Any]] = []
@@ -102,8 +101,6 @@ class GitLab:
                 return Answer(self.user)
             case "user/emails":
                 return Answer([{"email": "Alice@Work.example"}])
-            case "personal_access_tokens/self":
-                return Answer({"scopes": self.scopes})
             case "merge_requests" if within:
                 numbers = query["iids[]"].split(",")
                 known = [*self.authored, *self.others]
@@ -342,14 +339,6 @@ def test_a_list_that_repeats_costs_so_many_requests_a_pull(running: Service, lab
 
     assert len(running.received) == MOST_REQUESTS
     assert len({each.key for each in first.records + second.records}) == 100
-
-
-def test_a_token_that_may_write_is_noted(running: Service, lab: GitLab) -> None:
-    reading = pull(running).state
-    lab.scopes = ["read_user", "api"]
-    writing = pull(running).state
-
-    assert [reading["token_can_write"], writing["token_can_write"]] == [False, True]
 
 
 def test_another_person_or_server_begins_anew(running: Service, lab: GitLab) -> None:

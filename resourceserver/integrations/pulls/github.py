@@ -24,7 +24,6 @@ from resourceserver.integrations.pulls.code import TOO_LONG, change_key, lines, 
 from resourceserver.integrations.pulls.history import Entry, Page
 from resourceserver.integrations.pulls.pulling import Item, Pulled, PullFailed, Source
 from resourceserver.integrations.pulls.service import (
-    Reply,
     Service,
     elements,
     items,
@@ -168,7 +167,6 @@ def _events(source: Source, state: dict[str, Any], address: str) -> Iterator[Ite
         # The history is another person's.
         state.clear()
         state["login"] = login
-    state["token_can_write"] = github.token_can_write
     _note_pushes(state, viewer)
     for kind in _KINDS:
         yield from history.walk(
@@ -191,12 +189,10 @@ class _GitHub:
         token = source.secrets["token"].strip()
         self.service = Service(source, {"Authorization": f"Bearer {token}"})
         self._address = address
-        self.token_can_write = False
 
     def ask(self, query: str, **variables: Any) -> Any:
         """Return the data that answers a query. Raises PullFailed if there is none."""
         reply = self.service.post(self._address, {"query": query, "variables": variables})
-        self._note_scopes(reply)
         errors = member(reply.value, "errors")
         kinds = {plain(member(error, "type")) for error in elements(errors)}
         if kinds & {"RATE_LIMITED", "RATE_LIMIT"}:
@@ -220,15 +216,6 @@ class _GitHub:
         found = self.ask(kind.query, search=" ".join(words), **more)
         nodes = items(member(found, "search", "nodes"))
         return Page([_entry(node, kind.read) for node in nodes if node], len(nodes) < _MOST_FOUND)
-
-    def _note_scopes(self, reply: Reply) -> None:
-        # Only classic tokens have scopes; of a fine-grained one, the service does not say what it permits.
-        scopes = reply.headers.get("x-oauth-scopes", "").split(",")
-        harmless = {"", "user:email"}
-        if any(
-            not (scope in harmless or scope.startswith("read:")) for scope in map(str.strip, scopes)
-        ):
-            self.token_can_write = True
 
 
 def _written(at: int) -> str:

@@ -38,7 +38,6 @@ _MOST_QUEUED: Final = 150
 _MOST_ATTEMPTS: Final = 3
 _NOT_READABLE: Final = (403, 404, 409)
 """A project that was removed, or whose repository is empty or switched off."""
-_HARMLESS: Final = frozenset({"openid", "profile", "email"})
 _STATES: Final = {"opened": "open", "closed": "closed", "merged": "merged"}
 
 
@@ -67,7 +66,6 @@ def _events(source: Source, state: dict[str, Any]) -> Iterator[Item]:
             active_after=None,
             newest_activity=None,
             looks={},
-            token_can_write=_can_write(service, address),
         )
     addresses = _addresses(service, address, user)
     for page in _pages(service, address, state["lists"], _AUTHORED):
@@ -89,14 +87,6 @@ def _interface(address: str) -> str:
     if not given.lower().startswith("https://"):
         raise PullFailed("not_https")
     return f"{given}/api/v4"
-
-
-def _can_write(service: Service, address: str) -> bool:
-    # Servers of before 2022 do not have this address.
-    url = f"{address}/personal_access_tokens/self"
-    reply = service.get(url, allowed=(400, 401, 403, 404))
-    scopes = {str(scope) for scope in elements(member(reply.value, "scopes"))}
-    return any(not scope.startswith("read_") for scope in scopes - _HARMLESS)
 
 
 class _List(NamedTuple):
