@@ -6,7 +6,6 @@ from typing import Any
 from uuid import UUID
 
 import psycopg
-import pytest
 from psycopg.sql import SQL
 from starlette.testclient import TestClient
 
@@ -181,24 +180,6 @@ def test_a_connection_has_the_status_of_its_state(
     }
     assert {row["via"] for row in rows} == {"connection"}
     assert sources(api, bob) == []
-
-
-@pytest.mark.parametrize(("is_removed", "listed"), [(False, ["osmand"]), (True, [])])
-def test_a_connection_that_left_nothing_is_gone(
-    api: TestClient, owner: Rows, alice: Person, *, is_removed: bool, listed: list[str]
-) -> None:
-    used, unused = (connect(owner, alice, kind) for kind in ("osmand", "github"))
-    owner.execute(
-        "update profile.connection set record_count = 1 where connection_id = %s",
-        [used.connection_id],
-    )
-    for each in (used, unused):
-        owner.execute(
-            "select svc.stop_connection(%s, %s, %s)",
-            [alice.user_id, each.connection_id, is_removed],
-        )
-
-    assert [row["provider"] for row in sources(api, alice)] == listed
 
 
 def test_an_import_makes_no_tracker_look_alive(
