@@ -164,7 +164,8 @@ def test_everything_works_by_keyboard(page: Page, application: Application, pers
     page.wait_for_load_state()
     page.keyboard.press("Tab")
     page.keyboard.press("Space")
-    for _ in range(3):
+    # The other scope, the end of the access, Decline, Allow.
+    for _ in range(4):
         page.keyboard.press("Tab")
     expect(page.get_by_role("button", name="Allow")).to_be_focused()
     page.keyboard.press("Enter")
