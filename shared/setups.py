@@ -166,7 +166,8 @@ def _health(base_url: str, key: str) -> Setup:
 _ON_PHONES: Final = ("owntracks", "overland", "osmand", "health")
 _OUT_OF_REACH: Final = (
     "A phone cannot reach this server yet: the address names this computer alone, and on a phone it means "
-    "the phone itself. The operator first gives the server a name that phones reach, with https, in SVC_BASE_URL."
+    "the phone itself. The operator first gives the server a name that phones reach, with https, in "
+    "SVC_BASE_URL."
 )
 
 _SETUPS: Final[dict[str, Callable[[str, str], Setup]]] = {

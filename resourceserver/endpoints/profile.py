@@ -73,12 +73,11 @@ class Integration(Body):
     """The three longest stretches of more than a day between the first and the last record into which no
     file reaches, the earliest first; null where this is not known."""
     refused: Count | None
-    """How many records of a connection, or of the newest import of files, were refused; null for a
-    tracker."""
+    """How many records of a connection, or of the newest import, were refused; null for a tracker."""
     last_error: str | None
-    """The code of the last error: of a connection why nothing comes, such as `key_refused`; of the newest import of
-    files `interrupted`, `unreadable` for a file that could not be read to its end, or why most of the refused
-    records were refused."""
+    """The code of the last error: of a connection why nothing comes, such as `key_refused`; of the newest
+    import of files `interrupted`, `unreadable` for a file that could not be read to its end, or why most of
+    the refused records were refused."""
     problem: str | None
     """What went wrong in the newest import of files, in words; of a connection that fails, since when;
     null if nothing did."""
