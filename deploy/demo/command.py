@@ -52,7 +52,7 @@ _NAMES: Final = {
         [f"{category} {score}" for category, score in standing.SCORES.items()],
     ),
     "health.metric": ("metric_type", list(body.METRICS)),
-    "profile.integration": ("provider", [name for name, *_ in standing.INTEGRATIONS]),
+    "profile.integration": ("provider", list(standing.FORMER_INTEGRATIONS)),
 }
 """Tables without ids: the expression that names a row, and the names of the rows that the demo writes."""
 

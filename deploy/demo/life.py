@@ -124,8 +124,10 @@ class Story:
             "content.calendar_event": list(
                 filter(self._is_past, standing.whole_day_events(life, rng, own_id))
             ),
-            "profile.integration": list(standing.integrations(since, self.until)),
         }
+        piece["profile.connection"], piece["profile.import"] = standing.connections(
+            life, rng, since, self.until
+        )
         return Fixtures(devices, sources, places, titles, phone_id, work_id), piece
 
     def _day(self, day: Day, fixtures: Fixtures) -> Iterator[tuple[str, Iterable[Row]]]:

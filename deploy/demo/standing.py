@@ -1,14 +1,16 @@
-"""Rows that belong to no single day: goals, rules, integrations, trips and weekly insights."""
+"""Rows that belong to no single day: goals, rules, connections, trips and weekly insights."""
 
 import json
 from collections.abc import Iterator, Mapping
 from datetime import date, datetime, time, timedelta
+from hashlib import sha256
 from random import Random
 from typing import Final
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from deploy.demo.days import HOUR, Life, Row
+from shared.connections import KINDS, State
 
 _MINUTES_MS: Final = 60_000
 _HOURS_MS: Final = 3_600_000
@@ -54,16 +56,17 @@ _RULES: Final = (
 )
 SCORES: Final = {"Photography": 1, "Utilities": -1}
 
-"""The first bytes of every invented secret."""
-
-INTEGRATIONS: Final = (
-    ("github", "code", "active", None),
-    ("apple_health", "health", "active", None),
-    ("whoop", "health", "expired", "token_expired"),
-    ("listenbrainz", "music", "active", None),
-    ("trakt", "content", "error", "rate_limited"),
-    ("swarm", "location", "disconnected", None),
+FORMER_INTEGRATIONS: Final = ("github", "apple_health", "whoop", "listenbrainz", "trakt", "swarm")
+"""The providers of the rows that earlier versions of the demo wrote in place of connections."""
+_CONNECTIONS: Final[tuple[tuple[str, str, State, str | None], ...]] = (
+    ("github", "GitHub", "live", None),
+    ("calendar", "Work", "live", None),
+    ("calendar", "Own", "failing", "timed_out"),
+    ("listenbrainz_user", "ListenBrainz", "live", None),
+    ("gitlab", "GitLab", "refused", "key_refused"),
+    ("lastfm", "Last.fm", "paused", None),
 )
+"""Kind, name, state and problem of each connection. None of them is ever pulled."""
 
 
 def goals(life: Life, rng: Random, since: datetime) -> Iterator[Row]:
@@ -100,17 +103,46 @@ def category_scores() -> Iterator[Row]:
         yield {"category": category, "score": score}
 
 
-def integrations(since: datetime, until: datetime) -> Iterator[Row]:
-    """Yield present and past connections to other services."""
-    for number, (provider, kind, status, error) in enumerate(INTEGRATIONS):
-        yield {
-            "provider": provider,
-            "kind": kind,
-            "status": status,
-            "connected_at": since + number * HOUR,
-            "last_sync_at": until - (number + 1) * HOUR,
-            "last_error": error,
-        }
+def connections(
+    life: Life, rng: Random, since: datetime, until: datetime
+) -> tuple[list[Row], list[Row]]:
+    """Return connections to other services, and the import of each."""
+    rows: list[Row] = []
+    imports: list[Row] = []
+    for number, (kind, name, state, problem) in enumerate(_CONNECTIONS):
+        connection_id, import_id = life.row_id(rng), life.row_id(rng)
+        began, last = since + number * HOUR, until - (number + 1) * HOUR
+        paused_at = last if state == "paused" else None
+        rows.append(
+            {
+                "connection_id": connection_id,
+                "kind": kind,
+                "data": KINDS[kind].data,
+                "name": name,
+                "import_id": import_id,
+                "created_at": began,
+                "first_record_at": began,
+                "last_record_at": last,
+                "record_count": rng.randint(200, 5000),
+                "problem": problem,
+                "failing_since": None if problem is None else last,
+                "is_refused": state == "refused",
+                "paused_at": paused_at,
+                "last_pull_at": last,
+            }
+        )
+        imports.append(
+            {
+                "import_id": import_id,
+                "file_name": name,
+                "file_size": 0,
+                "digest": sha256(connection_id.bytes).digest(),
+                "status": "running",
+                "connection_id": connection_id,
+                "started_at": began,
+            }
+        )
+    return rows, imports
 
 
 def whole_day_events(life: Life, rng: Random, calendar_id: UUID) -> Iterator[Row]:

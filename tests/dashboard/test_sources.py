@@ -25,7 +25,7 @@ def test_each_source_stands_once_under_its_way(visit: Visit) -> None:
 
 
 def test_an_error_of_a_connection_is_named(visit: Visit) -> None:
-    assert "The service has had too many requests." in visit.open("/sources").text
+    assert "The server of the service took too long to answer." in visit.open("/sources").text
 
 
 def test_the_states_of_connections_are_in_words(

@@ -121,6 +121,28 @@ def test_no_row_is_in_the_future(deployment: Settings, owner: Rows, bob: Person)
     assert max(latest) <= datetime.now(UTC)
 
 
+def test_connections_are_in_several_states_and_none_is_pulled(
+    deployment: Settings, owner: Rows, bob: Person
+) -> None:
+    run(deployment, "bob@example.org", "--days=3")
+
+    states = owner.execute(
+        """
+        select svc.connection_state(
+                   stopped_at, paused_at, is_refused, connection.problem, last_record_at
+               ),
+               count(*)
+          from profile.connection
+          join profile.import using (user_id, import_id)
+         where import.connection_id = connection.connection_id
+           and next_pull_at is null
+         group by 1
+        """
+    ).fetchall()
+
+    assert dict(states) == {"live": 3, "failing": 1, "refused": 1, "paused": 1}
+
+
 def test_a_life_ends_with_its_last_day(deployment: Settings, owner: Rows, bob: Person) -> None:
     run(deployment, "bob@example.org", "--days=3", f"--until={UNTIL}")
 

@@ -207,6 +207,11 @@ def add_what_is_not_invented(owner: Rows, person: Person) -> None:
         [person.user_id],
     )
     owner.execute(
+        "insert into profile.integration (user_id, provider, kind, status)"
+        " values (%s, %s, 'code', 'active')",
+        [person.user_id, person.email],
+    )
+    owner.execute(
         """
         insert into activity.daily_summary
                (user_id, date, tz, status, final_at,

@@ -154,6 +154,13 @@ def fill(deployment: Settings, owner: Rows) -> None:
         [alice.user_id],
     )
     owner.execute(
+        """
+        insert into profile.integration (user_id, provider, kind, status)
+        select %s, 'service ' || n, 'code', 'active' from generate_series(1, 4) as n
+        """,
+        [alice.user_id],
+    )
+    owner.execute(
         "insert into identity.user (email) select n || '@example.org' from generate_series(1, %s) as n",
         [FEW],
     )
