@@ -264,6 +264,24 @@ def test_secrets_reach_the_pull_of_their_own_connection_alone(
     assert state(owner, other)["problem"] == "secret_unreadable"
 
 
+def test_secrets_that_are_entered_during_a_pull_are_tried_at_once(
+    pulls: Pulls, owner: Rows, alice: Person, connected: Connected
+) -> None:
+    def refusing(_: Source) -> Pulled:
+        # The stored time has milliseconds.
+        owner.execute(
+            "insert into profile.connection_secret"
+            " values (%s, %s, 'token', 'k', '', now() + interval '2 ms')",
+            [alice.user_id, connected.connection_id],
+        )
+        raise PullFailed("key_refused", is_refused=True)
+
+    taken = take(pulls, alice, refusing)
+
+    assert taken.wait == timedelta()
+    assert state(owner, connected)["reached"] == "refused"
+
+
 def test_a_paused_connection_is_not_pulled(
     pulls: Pulls, owner: Rows, alice: Person, connected: Connected
 ) -> None:

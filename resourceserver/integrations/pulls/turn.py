@@ -204,6 +204,7 @@ class Pulls:
                 {
                     "user_id": user_id,
                     "connection_id": claimed.connection_id,
+                    "claimed_at": claimed.now,
                     **failure._asdict(),
                 },
             )

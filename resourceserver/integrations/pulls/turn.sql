@@ -65,14 +65,24 @@ update profile.connection
    and stopped_at is null
 
 -- name: fail_pull
--- Notes why a pull has failed, and when it is tried again.
+-- Notes why a pull has failed, and when it is tried again: at once if its person has entered the secrets again meanwhile.
 update profile.connection
    set problem = %(problem)s,
        failing_since = coalesce(failing_since, now()),
        is_refused = %(is_refused)s,
        failures = failures + 1,
        last_pull_at = now(),
-       next_pull_at = now() + %(wait)s
+       next_pull_at = case
+                          when exists (
+                                   select
+                                     from profile.connection_secret as secret
+                                    where secret.user_id = %(user_id)s
+                                      and secret.connection_id = %(connection_id)s
+                                      and secret.sealed_at > %(claimed_at)s
+                               )
+                              then now()
+                          else now() + %(wait)s
+                      end
  where user_id = %(user_id)s
    and connection_id = %(connection_id)s
    and stopped_at is null
