@@ -337,7 +337,7 @@ PROBLEMS: Final[Mapping[str, Problem]] = {
     ),
     "encrypted_messages": Problem(
         "The application sends encrypted messages, which nobody here can read.",
-        "Switch its encryption off: the connection itself is encrypted.",
+        "Switch its encryption off: with https, the connection itself is encrypted.",
     ),
 }
 """What pages say about each code of a problem."""
