@@ -1,7 +1,7 @@
 """An assistant for these tests: it sends well-formed messages of either era, with the changes of a test."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from httpx2 import Client, Response
@@ -32,6 +32,8 @@ class Assistant:
 
     client: Client
     headers: dict[str, str]
+    log: list[tuple[str, dict[str, Any], Response]] = field(default_factory=list)
+    """The calls of tools, with their arguments and answers."""
 
     def post(self, body: Any, **headers: str | None) -> Response:
         """Send a body, JSON unless it is bytes, and headers, with ``_`` for ``-``; None removes one."""
@@ -53,7 +55,9 @@ class Assistant:
     def call(self, tool: str, **arguments: Any) -> Response:
         """Call a tool; ``from_`` is ``from``."""
         given = {name.rstrip("_"): value for name, value in arguments.items()}
-        return self.modern("tools/call", {"name": tool, "arguments": given})
+        response = self.modern("tools/call", {"name": tool, "arguments": given})
+        self.log.append((tool, given, response))
+        return response
 
     def ask(self, tool: str, **arguments: Any) -> dict[str, Any]:
         """Return the answer of a tool that is called as it should be."""

@@ -12,6 +12,7 @@ from datetime import date, datetime, timedelta
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
+import psycopg
 import pytest
 from click.testing import CliRunner
 from starlette.testclient import TestClient
@@ -20,6 +21,10 @@ from deploy.demo.command import demo
 from shared.settings import Settings
 from tests.conftest import Person, owning, person
 from tests.mcp.assistant import Assistant
+from tests.mcp.questions import QUESTIONS
+from tests.mcp.questions.life import Life
+from tests.mcp.questions.pending import PENDING
+from tests.mcp.questions.question import Question
 
 ZONE: Final = "Europe/Berlin"
 
@@ -33,6 +38,7 @@ def alice_of_old(deployment: Settings) -> Iterator[Person]:
         words = ["alice@example.org", "--days=70"]
         done = CliRunner().invoke(demo, words, obj=deployment)
         assert done.exit_code == 0, done.output
+        plan(connection, made)
         yield made
 
 
@@ -40,6 +46,33 @@ def alice_of_old(deployment: Settings) -> Iterator[Person]:
 def assistant(alice_of_old: Person, resource_client: TestClient) -> Assistant:
     """Her assistant, which may read everything."""
     return Assistant(resource_client, alice_of_old.headers())
+
+
+def plan(connection: psycopg.Connection[Any], made: Person) -> None:
+    """Add what the invented life lacks: meetings of the coming days."""
+    tomorrow = datetime.now(ZoneInfo(ZONE)).date() + timedelta(days=1)
+    for days, title in ((0, "Lamp inspection"), (2, "Dinner with Bob"), (5, "Tide count")):
+        day = tomorrow + timedelta(days=days)
+        starts_at = datetime(day.year, day.month, day.day, 18, tzinfo=ZoneInfo(ZONE))
+        connection.execute(
+            """
+            insert into content.calendar_event
+                   (user_id, calendar_id, provider_key, source, title, starts_at, ends_at, timezone,
+                    status, response, organizer_is_self, attendee_count, updated_at)
+            select user_id, calendar_id, %(title)s, 'google', %(title)s, %(starts_at)s,
+                   %(starts_at)s + interval '1 hour', %(zone)s, 'confirmed', 'accepted', false, 2, now()
+              from content.calendar
+             where user_id = %(user_id)s
+               and name = 'Own'
+            """,
+            {"user_id": made.user_id, "title": title, "starts_at": starts_at, "zone": ZONE},
+        )
+
+
+@pytest.fixture(scope="module")
+def lived(assistant: Assistant) -> Life:
+    """The rows of her life."""
+    return Life(assistant)
 
 
 def rest(assistant: Assistant, path: str, **params: Any) -> Any:
@@ -60,6 +93,34 @@ def every(assistant: Assistant, path: str, **params: Any) -> list[Any]:
         if not page["next_cursor"]:
             return rows
         cursor = {"cursor": page["next_cursor"]}
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        pytest.param(
+            question,
+            id=question.text,
+            marks=[pytest.mark.xfail(reason=PENDING[question.text])]
+            if question.text in PENDING
+            else [],
+        )
+        for question in QUESTIONS
+    ],
+)
+def test_question(assistant: Assistant, lived: Life, question: Question) -> None:
+    answers: list[dict[str, Any]] = []
+    for call in question.calls:
+        arguments = call.arguments
+        if not isinstance(arguments, dict):
+            arguments = arguments(lived, *answers)
+        answers.append(assistant.ask(call.tool, **arguments))
+
+    assert question.read(*answers) == question.expected(lived)
+
+
+def test_pending_questions_are_questions() -> None:
+    assert {question.text for question in QUESTIONS} >= set(PENDING)
 
 
 def test_am_i_on_track_with_my_goals(assistant: Assistant) -> None:
