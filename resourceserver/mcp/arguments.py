@@ -6,7 +6,7 @@ They are JSON where a query's parameters are text, and mean the same (``resource
 
 import json
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import Annotated, Any, ClassVar, Final, Literal, Self, get_args
 from uuid import UUID
@@ -92,7 +92,7 @@ WHOLE: Final = BeforeValidator(_whole)
 OBJECT: Final = BeforeValidator(_object)
 """The last part of the JSON Schema of an object."""
 Zone = Annotated[parameters.Zone, BeforeValidator(_text), AfterValidator(parameters.known_zone)]
-Text = Annotated[parameters.Text, BeforeValidator(_text)]
+Text = Annotated[parameters.Text, BeforeValidator(_text), WithJsonSchema({"type": "string"})]
 Day = Annotated[
     date, _parsed(parameters.parse_day), WithJsonSchema({"type": "string", "format": "date"})
 ]
@@ -104,7 +104,7 @@ Instant = Annotated[
 DayOrInstant = Annotated[
     date | datetime,
     _parsed(_parse_day_or_instant),
-    WithJsonSchema({"type": "string", "minLength": 10}),
+    WithJsonSchema({"type": "string"}),
 ]
 
 Period = Literal[
@@ -120,6 +120,28 @@ Period = Literal[
     "this_year",
     "all",
 ]
+
+
+PeriodName = Annotated[Period, WithJsonSchema({"type": "string"})]
+"""A period whose names stand in the description: many tools have it, and an enum takes twice the room."""
+
+
+def _in_braces(names: Sequence[str]) -> str:
+    """Return names with the same first word as one: ``this_{week,month}``."""
+    by_word: dict[str, list[str]] = {}
+    for name in names:
+        word, _, rest = name.partition("_")
+        by_word.setdefault(word, []).append(rest)
+    return ", ".join(
+        f"{word}_{{{','.join(rests)}}}"
+        if len(rests) > 1
+        else "_".join((word, *filter(None, rests)))
+        for word, rests in by_word.items()
+    )
+
+
+PERIODS: Final = _in_braces(get_args(Period))
+"""The names of periods in a description."""
 
 
 class Arguments(BaseModel):
@@ -139,11 +161,7 @@ class Arguments(BaseModel):
 class InZone(Arguments):
     """Arguments of a tool whose days are always the same."""
 
-    tz: Zone | None = Field(
-        default=None,
-        description="IANA time zone in which days are counted, such as Europe/Berlin. "
-        "Leave it out to use the zone of the person's profile.",
-    )
+    tz: Zone | None = Field(default=None, description="IANA zone of days. Default: the person's.")
 
 
 class InPeriod(InZone):
@@ -152,19 +170,18 @@ class InPeriod(InZone):
     DEFAULT: ClassVar[Period] = "last_7_days"
     """A subclass with another default also has another description of ``period``."""
 
-    period: Period | None = Field(
+    period: PeriodName | None = Field(
         default=None,
-        description="Which days, counted in tz. last_N_days end today and include it. "
-        "Default: last_7_days. Not together with from and to.",
+        description=f"{PERIODS}. Default: last_7_days.",
     )
     from_: DayOrInstant | None = Field(
         default=None,
         alias="from",
-        description="First day (YYYY-MM-DD), or an ISO 8601 instant. Needs to.",
+        description="Not with period: first day (YYYY-MM-DD) or instant.",
     )
     to: DayOrInstant | None = Field(
         default=None,
-        description="Last day (YYYY-MM-DD), included, or an ISO 8601 instant, not included. Needs from.",
+        description="Last day, or instant (excluded).",
     )
 
     @model_validator(mode="after")
@@ -199,19 +216,17 @@ class Filter(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    apps: Names | None = Field(default=None, description="Names of applications.")
-    categories: Names | None = Field(default=None, description="Names of categories.")
+    apps: Names | None = None
+    categories: Names | None = None
     productivity: (
         Annotated[
             list[Literal["productive", "neutral", "distracting"]], Field(min_length=1, max_length=3)
         ]
         | None
-    ) = Field(default=None, description="How productive the category is.")
-    projects: Names | None = Field(default=None, description="Names of projects, only for coding.")
-    languages: Names | None = Field(
-        default=None,
-        description="Programming languages, only for coding; unknown for sessions without one.",
-    )
+    ) = None
+    projects: Names | None = None
+    languages: Names | None = None
+    """``unknown`` for sessions without one."""
 
     def members(self, kind: Kind) -> tuple[str, ...]:
         """Return the members with a value that only sessions of this kind have."""
@@ -227,12 +242,12 @@ class Filtered(InPeriod):
 
     kind: Kind | None = Field(
         default=None,
-        description="app for applications in use on a device, coding for work on projects in editors."
-        " Default: app, or coding if the filter has projects or languages.",
+        description="app: applications in use; coding: projects in editors. Default: as filter needs.",
     )
     filter: Annotated[Filter, OBJECT] | None = Field(
         default=None,
-        description="Only sessions that match every member given. Names match in upper or lower case.",
+        description="Sessions must match every list given, in any case. projects and languages are of"
+        " coding, the others of app.",
     )
 
     @model_validator(mode="after")
@@ -276,7 +291,7 @@ class Paged(Arguments):
 
     cursor: Annotated[str, BeforeValidator(_text)] | None = Field(
         default=None,
-        description="The next_cursor of the answer before, with the same other arguments except limit.",
+        description="next_cursor of the answer before, with the same arguments.",
     )
 
     @model_validator(mode="after")

@@ -31,6 +31,12 @@ MOST_BYTES: Final = 28 * 1024
 """Most bytes of an answer. A response has it twice, once as text, so it stays below 64 KiB."""
 MOST_ROWS: Final = 50
 """Most rows of an answer, unless its tool has another limit."""
+ROWS: Final = 20
+"""The rows of a list unless its arguments ask for more. An assistant pays for each."""
+IN_EVERY_ANSWER: Final = (
+    " ..._ms are milliseconds, ..._text the same in words; truncated: there is more."
+)
+"""What an assistant must know of every answer. Many show it descriptions and hide schemas of answers."""
 
 _SHORTER: Final = (1000, 500, 250, 125)
 """The sizes to which texts are cut, one after the other, if an answer is too long even without its rows."""
@@ -228,12 +234,13 @@ class Tool:
 
     def listing(self) -> dict[str, Any]:
         """Return the tool's entry in ``tools/list``."""
+        needs = "" if self.scope == ENTRY else f" Needs the scope {self.scope}."
         return {
             "name": self.name,
             "title": self.title,
-            "description": f"{self.description} Needs the scope {self.scope}.",
+            "description": self.description + IN_EVERY_ANSWER + needs,
             "inputSchema": _input_schema(self.arguments),
-            "outputSchema": output_schema(self.answer),
+            "outputSchema": listed_schema(self.answer),
             "annotations": {
                 "title": self.title,
                 "readOnlyHint": True,
@@ -356,11 +363,59 @@ _MEMBERS: Final = ("framed", "answer")
 
 
 def output_schema(answer: type[BaseModel]) -> dict[str, Any]:
-    """Return the JSON Schema of a tool's answers."""
+    """Return the whole JSON Schema of a tool's answers, with which tests validate them."""
     schema: dict[str, Any] = durations.describe_texts(
         _plain(answer.model_json_schema(mode="serialization"))
     )
     return schema
+
+
+def listed_schema(answer: type[BaseModel]) -> dict[str, Any]:
+    """Return the JSON Schema of a tool's answers in the list of tools: members, but not those of members.
+
+    An assistant pays for the list in every conversation, and few look at schemas of answers.
+    """
+    schema = output_schema(answer)
+    defined = schema.get("$defs", {})
+    common = Answer.model_fields if issubclass(answer, Answer) else {}
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {
+            name: _outline(described, defined, is_described=name not in common)
+            for name, described in schema["properties"].items()
+        },
+        "required": schema["required"],
+    }
+
+
+def _outline(
+    described: dict[str, Any], defined: dict[str, Any], *, is_described: bool
+) -> dict[str, Any]:
+    """Return the types that a member may have and, if it has members itself, in words what it holds."""
+    kinds = [_resolved(each, defined) for each in described.get("anyOf", [described])]
+    types = list(dict.fromkeys(kind["type"] for kind in kinds))
+    rows = [_resolved(kind["items"], defined) for kind in kinds if "items" in kind]
+    outline: dict[str, Any] = {"type": types[0] if len(types) == 1 else types}
+    if rows:
+        # Rows of several kinds have a list of models in place of a type.
+        outline["items"] = {"type": rows[0].get("type", "object")}
+    sentences = [
+        each["description"].partition(". ")[0].removesuffix(".")
+        for each in (*rows, described, *kinds)
+        if "description" in each
+    ]
+    if is_described and sentences and {"array", "object"}.intersection(types):
+        outline["description"] = ". ".join(dict.fromkeys(sentences))
+    return outline
+
+
+def _resolved(described: dict[str, Any], defined: dict[str, Any]) -> dict[str, Any]:
+    """Return a JSON Schema without a reference in its place."""
+    if "$ref" not in described:
+        return described
+    rest = dict(described)
+    return _resolved(defined[rest.pop("$ref").removeprefix("#/$defs/")] | rest, defined)
 
 
 _FORMATS: Final = {"date", "date-time", "uuid"}
@@ -392,8 +447,15 @@ def _argument(described: dict[str, Any], defined: dict[str, Any]) -> dict[str, A
     if "properties" in rest:
         members = rest["properties"].items()
         rest["properties"] = {name: _argument(each, defined) for name, each in members}
-    if rest.get("default", 0) is None:
+    default = rest.get("default", 0)
+    # A default of many values is in words in the description.
+    if default is None or (isinstance(default, list) and len(default) > 1):
         del rest["default"]
+    # Everybody leaves out an empty list, and hardly anybody sends 50 names.
+    for bound in ("minItems", "maxItems"):
+        rest.pop(bound, None)
+    if "items" in rest:
+        rest["items"] = _argument(rest["items"], defined)
     if rest.get("format") not in _FORMATS:
         rest.pop("format", None)
     return rest

@@ -166,6 +166,7 @@ arguments = st.fixed_dictionaries(
 
 
 KNOWN: Final = {
+    "period": periods,
     "tz": st.sampled_from(["UTC", "Asia/Kathmandu", "Pacific/Apia", "America/Sao_Paulo"]),
     "from": st.sampled_from(["2025-10-20", "2016-02-29", "1900-01-01"]),
     "to": st.sampled_from(["2025-10-20", "2025-11-03"]),

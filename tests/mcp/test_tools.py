@@ -14,12 +14,13 @@ from starlette.testclient import TestClient
 
 from deploy.demo.command import demo
 from resourceserver.mcp import durations
-from resourceserver.mcp.tool import Tool, output_schema
+from resourceserver.mcp.tool import ENTRY, IN_EVERY_ANSWER, Tool, listed_schema, output_schema
 from resourceserver.mcp.tools import TOOLS
 from resourceserver.timeline.metrics import METRICS
 from shared.scopes import SCOPES
 from shared.settings import Settings
 from tests.conftest import Person, owning, person
+from tests.mcp import weight
 from tests.mcp.assistant import Assistant, error
 
 ZONE: Final = "America/New_York"
@@ -47,6 +48,11 @@ KEYWORDS: Final = {
     "maxLength", "minItems", "maxItems", "pattern", "properties", "additionalProperties", "required",
 }  # fmt: skip
 """Of JSON Schema, in descriptions of arguments."""
+
+MOST_LISTED: Final = 40_000
+"""Most bytes of the list of tools."""
+MOST_SEEN: Final = 5_000
+"""Most tokens of what a model sees of all tools together."""
 
 each_tool = pytest.mark.parametrize("tool", TOOLS, ids=[tool.name for tool in TOOLS])
 
@@ -100,7 +106,8 @@ def test_a_tool_is_listed_with_all_that_an_assistant_needs(
         "openWorldHint": False,
     }
     assert tool.scope in SCOPES
-    assert shown["description"].endswith(f" Needs the scope {tool.scope}.")
+    needs = "" if tool.scope == ENTRY else f" Needs the scope {tool.scope}."
+    assert shown["description"] == tool.description + IN_EVERY_ANSWER + needs
     # When to use it, and when not.
     assert re.search(r"\b(Use it|Call it)\b.*\bNot for\b", tool.description)
 
@@ -124,6 +131,31 @@ def test_schemas_are_valid_and_allow_no_further_members(
         assert described.get("format", "date") in {"date", "date-time", "uuid"}
 
 
+def test_the_list_is_light(assistants: dict[str, Assistant]) -> None:
+    response = assistants["bob"].modern("tools/list")
+
+    assert len(response.content) <= MOST_LISTED, weight.table()
+    assert weight.total(map(weight.of, TOOLS)).tokens <= MOST_SEEN, weight.table()
+
+
+def test_names_of_metrics_are_listed_once() -> None:
+    listing = json.dumps([tool.listing() for tool in TOOLS])
+
+    for name in ("longest_focus_ms", "hrv_rmssd_ms", "pull_requests, reviews", "watch_ms"):
+        assert listing.count(name) == 1, name
+
+
+@each_tool
+def test_the_listed_schema_has_the_types_of_the_whole_one(tool: Tool) -> None:
+    listed, whole = listed_schema(tool.answer), output_schema(tool.answer)
+
+    assert listed["properties"].keys() == whole["properties"].keys()
+    assert listed["required"] == whole["required"]
+    for name, described in listed["properties"].items():
+        assert "$ref" not in json.dumps(described), name
+        assert "properties" not in described, name
+
+
 @each_tool
 def test_the_readme_names_the_scope_of_each_tool(tool: Tool) -> None:
     assert f"| `{tool.name}` | `{tool.scope}` |" in README.read_text()
@@ -142,8 +174,9 @@ def test_an_answer_fits_its_schema_and_is_repeated_as_text(
     assert response.status_code == 200
     result = response.json()["result"]
     answer = result["structuredContent"]
-    validator = Draft202012Validator(output_schema(tool.answer), format_checker=FormatChecker())
-    assert [problem.message for problem in validator.iter_errors(answer)] == []
+    for schema in (listed_schema(tool.answer), output_schema(tool.answer)):
+        validator = Draft202012Validator(schema, format_checker=FormatChecker())
+        assert [problem.message for problem in validator.iter_errors(answer)] == []
     (said,) = result["content"]
     assert said["type"] == "text"
     assert json.loads(said["text"]) == answer

@@ -14,7 +14,7 @@ from resourceserver.api.bodies import Body, Count, Milliseconds, Percent
 from resourceserver.api.endpoint import Answers, Further
 from resourceserver.mcp import durations, names, tool
 from resourceserver.mcp.arguments import WHOLE, Arguments, Filtered, Kind
-from resourceserver.mcp.tool import ENTRY, MOST_BYTES, MOST_ROWS, Answer, Part, Tool
+from resourceserver.mcp.tool import ENTRY, MOST_BYTES, MOST_ROWS, ROWS, Answer, Part, Tool
 from shared import pipeline
 from shared.pipeline import Step
 
@@ -53,8 +53,6 @@ _STATEMENTS: Final = {name: pipeline.statement(SQL[name]) for name in _BY_KIND.v
 """The statements that add up the time of slots."""
 
 MOST: Final = 100
-FEW: Final = 20
-"""The default number of rows, unless all keys are of time."""
 _ROOM: Final = MOST_BYTES - 4 * 1024
 """Bytes for rows; the rest of the limit is for totals and gaps."""
 
@@ -64,15 +62,12 @@ class Breakdown(Filtered):
 
     group_by: Annotated[list[Key], Field(min_length=1, max_length=2)] = Field(
         default=["app"],
-        description="One or two keys; each row is a value of the key, or a combination of two. app, domain"
-        " and category require kind app; project and language require kind coding; the others work with both."
-        " Rows are in the order of time if a key is of time, else most time first. device with kind app has"
-        f" at most the last 184 days, hour the last {parameters.MOST_DAYS + 1}.",
+        description="One or two keys. app, domain and category are of kind app, project and language of"
+        " coding. Keys of time are in order, others most time first. device: at most 184 days.",
     )
     top: Annotated[int, Field(ge=1, le=MOST), WHOLE] | None = Field(
         default=None,
-        description=f"The most rows to return; other has the sum of the rest. Default: {FEW}, or {MOST_ROWS}"
-        " if all keys of group_by are of time. If they are day, week or month, the last rows are returned.",
+        description=f"Most rows; other sums up the rest. Default: {ROWS}, for keys of time {MOST_ROWS}.",
     )
 
     @model_validator(mode="after")
@@ -101,7 +96,7 @@ class Breakdown(Filtered):
     def values(self) -> dict[str, Any]:
         """Return the values with the number of rows."""
         is_of_time = set(self.group_by) <= set(_OF_TIME)
-        top = self.top or (MOST_ROWS if is_of_time else FEW)
+        top = self.top or (MOST_ROWS if is_of_time else ROWS)
         return super().values() | {
             "group_by": list(self.group_by),
             "is_of_time": is_of_time,
@@ -207,11 +202,10 @@ TOOLS: Final = [
     Tool(
         name="get_time_breakdown",
         title="Time breakdown",
-        description="The person's time in applications, sites and categories, or in coding projects and"
-        " languages, in a period: sums by one or two keys, such as app, category, project, day or week, with"
-        " an optional filter. Use it for 'Where did my time go?', 'How long was I in Slack last week?' and"
-        " 'How much Python per week this year?'. Not for single sessions and"
-        " their titles, and not for a summary of one day: use get_day.",
+        description="Sums of time in applications, sites and categories, or in coding projects and languages,"
+        " by one or two keys. Use it for 'Where did my time go?', 'How long was I in Slack last week?' and"
+        " 'How much Python per week this year?'. Not for single sessions and titles (list_sessions), nor for"
+        " a summary of one day (get_day).",
         scope=ENTRY,
         arguments=Breakdown,
         answer=BreakdownAnswer,

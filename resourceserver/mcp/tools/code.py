@@ -10,7 +10,7 @@ from resourceserver.api.bodies import Body, Count, Timestamp
 from resourceserver.endpoints.code import Action, CountTotals, EventType, TypeCount
 from resourceserver.mcp import names, tool
 from resourceserver.mcp.arguments import WHOLE, Arguments, InPeriod, Text
-from resourceserver.mcp.tool import MOST_ROWS, Answer, Part, Tool
+from resourceserver.mcp.tool import MOST_ROWS, ROWS, Answer, Part, Tool
 
 _ENDPOINTS: Final = Path(endpoints.__file__).parent
 _TIMELINE: Final = Path(timeline.__file__).parent
@@ -30,12 +30,11 @@ class CodeActivity(InPeriod):
 
     repository: Text | None = Field(
         default=None,
-        description="Only events of this repository: its whole name, such as alice/site, or the last part of"
-        " it, in upper or lower case.",
+        description="Whole name, such as alice/site, or its last part.",
     )
-    type: EventType | None = Field(default=None, description="Only events of this type.")
+    type: EventType | None = Field(default=None, description="Default: all.")
     limit: Annotated[int, Field(ge=1, le=MOST_ROWS), WHOLE] = Field(
-        default=20, description="How many of the newest events to list. Counts include all."
+        default=ROWS, description="Most events listed; counts include all."
     )
 
 
@@ -113,10 +112,10 @@ TOOLS: Final = [
     Tool(
         name="get_code_activity",
         title="Code activity",
-        description="Commits, pull requests and reviews of the person at code hosts in a period: how many,"
-        " lines added and removed, in which repositories, and the newest ones with their titles. Use it for"
-        " 'What did I ship this week?', 'How many pull requests did I merge?' and 'Which repository did I"
-        " work on most?'. Not for hours of coding or languages, which are in get_time_breakdown.",
+        description="Commits, pull requests and reviews at code hosts: counts, lines added and removed,"
+        " repositories, and the newest with titles. Use it for 'What did I ship this week?', 'How many pull"
+        " requests did I merge?' and 'Which repository did I work on most?'. Not for hours of coding or"
+        " languages: use get_time_breakdown.",
         scope="read:code",
         arguments=CodeActivity,
         answer=CodeActivityAnswer,

@@ -66,16 +66,15 @@ def _checked_metric(name: str) -> str:
         raise PydanticCustomError("malformed", "{reason}", {"reason": str(error)}) from error
 
 
-_DAY: Final = r"\d{4}-\d\d-\d\d"
 Days = Annotated[
     Text,
     AfterValidator(_checked_period),
-    WithJsonSchema({"type": "string", "pattern": f"^({'|'.join(PERIODS)}|{_DAY}(/{_DAY})?)$"}),
+    WithJsonSchema({"type": "string"}),
 ]
 MetricName = Annotated[
     Text,
     AfterValidator(_checked_metric),
-    WithJsonSchema({"type": "string", "pattern": f"^({'|'.join(METRICS)}|{metrics.HEALTH})$"}),
+    WithJsonSchema({"type": "string"}),
 ]
 
 
@@ -84,25 +83,22 @@ class Comparison(InZone):
 
     a: Days = Field(
         default="this_week",
-        description=f"The period of interest: {', '.join(PERIODS)}, a day (YYYY-MM-DD), or the first and the"
-        " last day (YYYY-MM-DD/YYYY-MM-DD).",
+        description="A period named as in other tools, a day (YYYY-MM-DD), or first and last day"
+        " (YYYY-MM-DD/YYYY-MM-DD).",
     )
     b: Days | None = Field(
         default=None,
-        description="The period to compare a with, in the same form. Default: the period before a; for"
-        " this_week, this_month and this_year, the same days of the previous one. If one period is not over"
-        " and the other has as many days, the other counts only up to the same day and time. If one period is"
-        " only today, each day of the other counts only up to the current time of day.",
+        description="What to compare a with. Default: the period before a, up to the same day and time if a"
+        " is not over.",
     )
     metrics: Annotated[list[MetricName], Field(min_length=1, max_length=MOST_METRICS)] = Field(
         default=ACTIVITY,
-        description="Metrics to compare; each needs the scope of its domain. Besides the names here,"
-        " health:NAME for any metric of health, such as health:steps. Default: all of read:activity. Names: "
+        description="Default: all of read:activity. Names by scope, also for correlate: "
         + "; ".join(
             f"{scope}: {', '.join(name for name, known in METRICS.items() if known.scope == scope)}"
             for scope in dict.fromkeys(known.scope for known in METRICS.values())
         )
-        + ".",
+        + ", and health:NAME for any other, such as health:steps.",
     )
 
     @model_validator(mode="after")
@@ -383,11 +379,10 @@ TOOLS: Final = [
     Tool(
         name="compare_periods",
         title="Two periods compared",
-        description="What changed between two periods in tracked, productive, distracted, coding and focused"
-        " time and switches, or in any metric of code, health, music, places and meetings: totals, per"
-        " active day, change and percent, notable changes first. Use it for 'Was I more focused than last"
-        " month?' and 'Did I code more this week than last?'. Not for time by application or"
-        " project: use get_time_breakdown.",
+        description="What changed between two periods in metrics of activity, code, health, music, places and"
+        " meetings: totals, per active day, change and percent, notable ones first. Use it for 'Was I more"
+        " focused than last month?' and 'Did I code more this week than last?'. Not for time by application"
+        " or project: use get_time_breakdown.",
         scope=ENTRY,
         arguments=Comparison,
         answer=ComparisonAnswer,

@@ -9,7 +9,7 @@ from resourceserver import timeline
 from resourceserver.api.bodies import Body, CalendarDay, Count, Milliseconds, Timestamp
 from resourceserver.mcp import tool
 from resourceserver.mcp.arguments import WHOLE, InPeriod, Text
-from resourceserver.mcp.tool import MOST_ROWS, Answer, Part, Tool
+from resourceserver.mcp.tool import MOST_ROWS, ROWS, Answer, Part, Tool
 
 _TIMELINE: Final = Path(timeline.__file__).parent
 SQL: Final = tool.load(Path(__file__).with_name("content.sql"), _TIMELINE / "metrics.sql")
@@ -22,22 +22,20 @@ class Content(InPeriod):
 
     kind: Literal["calendar", "recordings", "insights", "watching"] | None = Field(
         default=None,
-        description="calendar for events and meetings, recordings for voice recordings and their"
-        " transcripts, insights for the texts about each week, watching for films and shows."
-        " Leave it out for all of them.",
+        description="Default: all.",
     )
     search: Text | None = Field(
         default=None,
-        description="Only rows with this text in a title, description, place, organizer, transcript,"
-        " summary, name or genre, in upper or lower case: one word or a phrase matches more than a question.",
+        description="Text in titles, descriptions, places, organizers, transcripts, summaries or genres, in"
+        " any case: one word or a phrase.",
     )
     limit: Annotated[int, Field(ge=1, le=MOST_ROWS), WHOLE] = Field(
-        default=20, description="Most rows, the newest first."
+        default=ROWS, description="Most rows, newest first."
     )
     full: bool = Field(
         default=False,
-        description="Whether to return whole texts as far as the answer has room; if not, 2,000 characters"
-        " of each, from around the match of search. Use limit 1 for the longest texts.",
+        description="Whole texts as far as they fit (limit 1 for the longest), not 2,000 characters around"
+        " the match.",
     )
 
     def values(self) -> dict[str, Any]:
@@ -164,6 +162,7 @@ class ContentAnswer(Answer):
     """Matching rows, the newest first. Titles and names have at most 500 characters."""
 
     data: list[Annotated[Event | Recording | Insight | Play, Field(discriminator="kind")]]
+    """Events, recordings, insights and films, each with its kind. The newest come first."""
     count: Count
     """The number of matching rows, including those that are not in data."""
     totals: Totals
@@ -182,11 +181,10 @@ TOOLS: Final = [
     Tool(
         name="get_content",
         title="Calendar, recordings, weekly insights and watching",
-        description="What the person planned, said, watched, and read about their weeks in a period: calendar"
-        " events, the number and time of meetings, voice recordings with transcripts, weekly insights,"
-        " films and shows. Use it for 'How many meetings did I have?', 'What did I say about pricing?' (with"
-        " search, and period all if no time is named) and 'What did I watch?'. Not for music or for windows"
-        " on the screen.",
+        description="Calendar events with the number and time of meetings, voice recordings with transcripts,"
+        " weekly insights, films and shows. Use it for 'How many meetings did I have?', 'What did I say about"
+        " pricing?' (search; period all if no time is named) and 'What did I watch?'. Not for music or for"
+        " windows on the screen.",
         scope="read:content",
         arguments=Content,
         answer=ContentAnswer,

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
 from resourceserver import timeline
@@ -17,7 +17,7 @@ from resourceserver.api import parameters
 from resourceserver.api.bodies import Count
 from resourceserver.endpoints import correlation as endpoint
 from resourceserver.mcp import tool
-from resourceserver.mcp.arguments import TEXT, WHOLE, InPeriod, Period
+from resourceserver.mcp.arguments import PERIODS, TEXT, WHOLE, InPeriod, Period, PeriodName
 from resourceserver.mcp.tool import ENTRY, Answer, Part, Tool
 from resourceserver.mcp.tools import measures
 from resourceserver.mcp.tools.measures import MetricRequest
@@ -38,7 +38,7 @@ MOST_DAYS: Final = 366
 LEVEL: Final = 0.05
 """The corrected p-value below which a result counts as more than chance."""
 
-MetricName = Annotated[endpoint.MetricName, TEXT]
+MetricName = Annotated[endpoint.MetricName, TEXT, WithJsonSchema({"type": "string"})]
 
 
 class Correlate(InPeriod):
@@ -46,42 +46,32 @@ class Correlate(InPeriod):
 
     DEFAULT: ClassVar[Period] = "last_90_days"
 
-    period: Period | None = Field(
+    period: PeriodName | None = Field(
         default=None,
-        description="Which days, counted in tz. Today is always left out, because it is not over. Default:"
-        " last_90_days, because few days prove little. Not together with from and to.",
+        description=f"{PERIODS}. Default: last_90_days. Today never counts.",
     )
     metric_a: MetricName | None = Field(
         default=None,
-        description="A metric of days: "
-        + ", ".join(METRICS)
-        + ", or health: and the name of a metric of"
-        " health, such as health:steps. Each needs the scope of its domain. Requires metric_b.",
+        description="A metric as in compare_periods; with metric_b.",
     )
-    metric_b: MetricName | None = Field(
-        default=None, description="The other metric, named like metric_a."
-    )
+    metric_b: MetricName | None = Field(default=None, description="The other metric.")
     with_: MetricName | None = Field(
         default=None,
         alias="with",
-        description="One metric to compare with all others that this assistant may read, over at most 366"
-        " days; the answer has the 10 that correlate most. Metrics that partly measure the same thing"
-        " (own_family) are left out. Not together with metric_a and metric_b. Default: productive_ms.",
+        description=f"In place of both: one metric to compare with all others but its own_family; the"
+        f" {MOST_PARTNERS} that correlate most. Default: productive_ms.",
     )
     method: Method = Field(
         default="pearson",
-        description="pearson correlates the values, spearman their ranks, on which a few extraordinary days"
-        " have little effect.",
+        description="spearman: by ranks, so that extraordinary days have little effect.",
     )
     lag: Annotated[int, Field(ge=-30, le=30), WHOLE] = Field(
         default=0,
-        description="By how many days the other metric is later than metric_a (or with): 1 compares each"
-        " day with the next.",
+        description="By how many days the other metric is later; 1: each day with the next.",
     )
     adjust: Adjust = Field(
         default="weekday",
-        description="weekday compares how far each day is from the mean of its weekday, so that two metrics"
-        " do not correlate only because both are lower at weekends; none compares the values as they are.",
+        description="weekday: relative to the mean of the weekday, since weekends make most metrics alike.",
     )
 
     @model_validator(mode="after")
@@ -308,10 +298,10 @@ TOOLS: Final = [
     Tool(
         name="correlate",
         title="Correlation",
-        description="Whether two daily metrics of the person correlate, such as sleep and coding, or which"
-        " metrics correlate most with one: coefficient, confidence interval, and whether it is more than"
-        " chance. Use it for 'Does sleep affect my coding?' and 'What goes along with productive days?'"
-        " (with). Not for the values of days, and never proof of a cause: pass on the caution.",
+        description="Whether two daily metrics correlate, or which ones correlate most with one: coefficient,"
+        " interval, and whether it is more than chance. Use it for 'Does sleep affect my coding?' and 'What"
+        " goes along with productive days?' (with). Not for values of days, and never proof of a cause: pass"
+        " on the caution.",
         scope=ENTRY,
         arguments=Correlate,
         answer=CorrelateAnswer,

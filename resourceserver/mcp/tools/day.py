@@ -60,9 +60,7 @@ ACTIVITY: Final = tuple(name for name, known in METRICS.items() if known.scope =
 class OneDay(InZone):
     """Which day."""
 
-    date: Day | None = Field(
-        default=None, description="The day (YYYY-MM-DD), counted in tz. Default: today."
-    )
+    date: Day | None = Field(default=None, description="YYYY-MM-DD. Default: today.")
 
     def values(self) -> dict[str, Any]:
         """Return the values with the metrics to compare and the limits of the endpoints' lists."""
@@ -378,12 +376,11 @@ TOOLS: Final = [
     Tool(
         name="get_day",
         title="A day",
-        description="A summary of one day: tracked, productive, distracted, coding and focus time, each"
-        " compared with the person's mean of the 28 days before (for today, up to the current time of day);"
-        " top applications, categories and projects, streaks of focus and goals; and commits, sleep, meetings"
-        " and music, which need the scopes read:code, read:health, read:content and read:music (omitted lists"
-        " the missing ones). Use it for 'How was my day?', 'Was yesterday unusual?' and 'When did I start on"
-        " Monday?'. Not for several days: use get_time_breakdown or compare_periods.",
+        description="One day: tracked, productive, distracted, coding and focus time, each against the mean"
+        " of the 28 days before (for today up to the same hour); top applications, categories and projects,"
+        " streaks of focus, goals; also commits, meetings, music and the sleep that ended on that day, where"
+        " scopes allow (omitted lists the rest). Use it for 'How was my day?', 'Was yesterday unusual?' and"
+        " 'When did I start on Monday?'. Not for several days: use get_time_breakdown or compare_periods.",
         scope=ENTRY,
         arguments=OneDay,
         answer=DayAnswer,

@@ -18,7 +18,7 @@ from resourceserver.endpoints.attention import (
 )
 from resourceserver.mcp import tool
 from resourceserver.mcp.arguments import InPeriod
-from resourceserver.mcp.tool import ENTRY, MOST_ROWS, Answer, Part, Tool
+from resourceserver.mcp.tool import ENTRY, ROWS, Answer, Part, Tool
 
 _ENDPOINTS: Final = Path(endpoints.__file__).parent
 _TIMELINE: Final = Path(timeline.__file__).parent
@@ -38,12 +38,12 @@ class Focus(InPeriod):
 
     include_switches: StrictBool = Field(
         default=False,
-        description="Whether to list the newest switches between applications as well.",
+        description="Also list the newest switches.",
     )
 
     def values(self) -> dict[str, Any]:
         """Return the values with the first page of the endpoints' lists."""
-        return super().values() | Listed().values() | {"limit": MOST_ROWS}
+        return super().values() | Listed().values() | {"limit": ROWS}
 
 
 class Breaker(Body):
@@ -102,11 +102,9 @@ TOOLS: Final = [
     Tool(
         name="get_focus",
         title="Focus and distraction",
-        description="When the person worked with focus, what broke it, and how often they switched between"
-        " applications: streaks of productive work, what ended them ranked by how often it did, totals of"
-        " switches and the commonest pairs of applications. Use it for 'What distracts me?', 'How long can"
-        " I focus?' and 'How often did I switch on Monday?'. Not for how much time an application or a"
-        " category took.",
+        description="Streaks of productive work, what broke them, most often first, and switches between"
+        " applications with the commonest pairs. Use it for 'What distracts me?', 'How long can I focus?' and"
+        " 'How often did I switch on Monday?'. Not for the time of an application or category.",
         scope=ENTRY,
         arguments=Focus,
         answer=FocusAnswer,

@@ -62,10 +62,9 @@ TOOLS: Final = [
     Tool(
         name="get_goals",
         title="Goals and progress",
-        description="The progress of the goals that the person has set, such as four hours of coding a day or"
-        " at most one hour of social media: the current period, the last seven finished ones, and how many"
-        " were met in a row. Use it for 'Am I on track?' and 'What are my goals?'."
-        " Not for time that has no goal.",
+        description="The person's goals, such as four hours of coding a day: progress in the current period,"
+        " the last seven finished ones, and how many were met in a row. Use it for 'Am I on track?' and 'What"
+        " are my goals?'. Not for time that has no goal.",
         scope=ENTRY,
         arguments=InZone,
         answer=GoalsAnswer,

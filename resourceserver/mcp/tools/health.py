@@ -46,7 +46,7 @@ def _named(name: str) -> str:
 MetricName = Annotated[
     Text,
     AfterValidator(_named),
-    WithJsonSchema({"type": "string", "pattern": f"^({metrics.HEALTH}|[a-z][a-z0-9_]{{0,63}})$"}),
+    WithJsonSchema({"type": "string"}),
 ]
 
 
@@ -56,21 +56,18 @@ class Health(InPeriod):
     metrics: Annotated[list[MetricName], Field(min_length=1, max_length=MOST_METRICS)] | None = (
         Field(
             default=None,
-            description=f"Metrics to return. {', '.join(OF_NIGHTS)} have one value for each night"
-            " and the day after it; others are any metrics that the person's devices send, such as steps or"
-            " heart_rate. Leave it out for a list of all metrics with data.",
+            description="Those of compare_periods for read:health, or any that devices send, such as steps or"
+            " heart_rate. Default: lists all with data.",
         )
     )
     resolution: Literal["day", "hour", "raw"] = Field(
         default="day",
-        description="The length of time of each value. Long periods have weeks or months instead of days."
-        " hour covers at most eight days divided by the number of metrics; raw is the newest 50 readings of"
-        " one metric. Metrics of nights have only day.",
+        description="day becomes week or month in long periods; hour has few days; raw is the newest readings"
+        " of one metric.",
     )
     include_recovery: bool | None = Field(
         default=None,
-        description="Whether to return recovery, strain and sleep of each day, the newest first."
-        " Default: true if metrics is left out, else false.",
+        description="Recovery, strain and sleep of each day. Default: true without metrics.",
     )
 
     @model_validator(mode="after")
@@ -448,11 +445,10 @@ TOOLS: Final = [
     Tool(
         name="get_health",
         title="Health",
-        description="The person's health in a period, measured by devices: sleep, recovery and strain by"
-        " day, and metrics such as steps, heart rate or weight, compared with the 28 days before. Use it for"
-        " 'How did I sleep?' (without metrics), 'What was my resting heart rate?' and 'How many steps did I"
-        " take?'; without metrics it also lists the available ones. To relate two metrics, use correlate. Not"
-        " for medical advice.",
+        description="Sleep, recovery and strain by day, and metrics of devices such as steps, heart rate or"
+        " weight, compared with the 28 days before. A night belongs to the day on which it ended. Use it for"
+        " 'How did I sleep?' (without metrics, which also lists them) and 'How many steps did I take?'. Not"
+        " for relating two metrics (correlate), nor for medical advice.",
         scope="read:health",
         arguments=Health,
         answer=HealthAnswer,

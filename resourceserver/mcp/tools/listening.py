@@ -25,10 +25,10 @@ class Listening(InPeriod):
 
     group_by: Literal["artist", "album", "track", "day"] = Field(
         default="artist",
-        description="What a row is. Days are in order, the others by time, most first.",
+        description="Days are in order, the others most time first.",
     )
     top: Annotated[int, Field(ge=1, le=MOST_ROWS), WHOLE] = Field(
-        default=10, description="Most rows; other has the sum of the rest."
+        default=10, description="Most rows; other sums up the rest."
     )
 
     def values(self) -> dict[str, Any]:
@@ -76,9 +76,9 @@ TOOLS: Final = [
     Tool(
         name="get_listening",
         title="Listening",
-        description="What music the person listened to in a period, and for how long, by artist, album,"
-        " track or day. Use it for 'Who were my top artists in May?' and 'What did I play last?'."
-        " Not for podcasts watched or recordings made.",
+        description="Music that the person listened to, and for how long, by artist, album, track or day. Use"
+        " it for 'Who were my top artists in May?' and 'What did I play last?'. Not for recordings or films"
+        " (get_content).",
         scope="read:music",
         arguments=Listening,
         answer=ListeningAnswer,

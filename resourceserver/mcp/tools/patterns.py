@@ -25,7 +25,7 @@ class Weeks(InZone):
     """How many weeks to average."""
 
     weeks: Annotated[int, Field(ge=1, le=52), WHOLE] = Field(
-        default=6, description="How many weeks to average; the last one ends yesterday."
+        default=6, description="How many; the last one ends yesterday."
     )
 
 
@@ -132,9 +132,9 @@ TOOLS: Final = [
     Tool(
         name="get_patterns",
         title="Average week",
-        description="When the person is usually active and productive: averages for every hour of every"
-        " weekday over the last weeks, and the best hours. Use it for 'When am I most productive?' and"
-        " 'What does my usual Monday look like?'. Not for what happened on a certain day.",
+        description="The usual week: averages of every hour of every weekday over the last weeks, and the"
+        " best hours. Use it for 'When am I most productive?' and 'What does my usual Monday look like?'."
+        " Not for what happened on a certain day.",
         scope=ENTRY,
         arguments=Weeks,
         answer=PatternsAnswer,

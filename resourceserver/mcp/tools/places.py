@@ -10,7 +10,7 @@ from resourceserver.api.bodies import Body, Count, Milliseconds, Timestamp
 from resourceserver.endpoints.location import Latitude, Longitude
 from resourceserver.mcp import names, tool
 from resourceserver.mcp.arguments import OBJECT, Arguments, InPeriod, Text
-from resourceserver.mcp.tool import MOST_ROWS, Answer, Part, Tool
+from resourceserver.mcp.tool import ROWS, Answer, Part, Tool
 from resourceserver.mcp.tools import measures
 
 _TIMELINE: Final = Path(timeline.__file__).parent
@@ -29,11 +29,9 @@ class Near(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    latitude: Latitude = Field(description="Latitude of its middle, in degrees of WGS 84.")
-    longitude: Longitude = Field(description="Of its middle.")
-    radius_m: Annotated[float, Field(ge=1, le=20_100_000)] = Field(
-        default=500, description="Its radius, in metres."
-    )
+    latitude: Latitude
+    longitude: Longitude
+    radius_m: Annotated[float, Field(ge=1, le=20_100_000)] = 500
 
 
 class Places(InPeriod):
@@ -41,16 +39,14 @@ class Places(InPeriod):
 
     search: Text | None = Field(
         default=None,
-        description="Only places that have this text in their name, kind, address or city, or whose country"
-        " has this two-letter code, and stays with it in their note; in upper or lower case.",
+        description="Text in name, kind, address, city or note, in any case, or two-letter country code.",
     )
     near: Annotated[Near, OBJECT] | None = Field(
-        default=None, description="Only stays and points within a circle."
+        default=None, description="Only within this circle."
     )
     raw: bool = Field(
         default=False,
-        description="Whether to return points of the location history, at most 500 evenly chosen ones;"
-        " then there are at most ten rows of stays.",
+        description="Also return at most 500 points of the location history.",
     )
 
     def values(self) -> dict[str, Any]:
@@ -61,7 +57,7 @@ class Places(InPeriod):
             name: None if value is None else f"{value:.7f}"  # to the centimetre, as svc.degrees
             for name, value in near.items()
         }
-        return rest | circle | {"limit": ROWS_BESIDE_POINTS if self.raw else MOST_ROWS}
+        return rest | circle | {"limit": ROWS_BESIDE_POINTS if self.raw else ROWS}
 
 
 class Stay(Body):
@@ -160,10 +156,9 @@ TOOLS: Final = [
     Tool(
         name="get_places",
         title="Places",
-        description="Where the person was in a period: check-ins and visits, the time in each place, the"
-        " number of places and the distance travelled. Use it for 'When was I last in Rome?' (search, and"
-        " period all: the first row is the newest), 'How long was I at the office?' and 'Where was I on"
-        " Tuesday?'. Not for planned trips, which are in the calendar.",
+        description="Where the person was: check-ins and visits, newest first, time in each place, distance."
+        " Use it for 'When was I last in Rome?' (search, period all), 'How long was I at the office?' and"
+        " 'Where was I on Tuesday?'. Not for planned trips, which are in the calendar (get_content).",
         scope="read:location",
         arguments=Places,
         answer=PlacesAnswer,

@@ -21,7 +21,7 @@ from resourceserver.mcp.arguments import (
     Paged,
     Text,
 )
-from resourceserver.mcp.tool import ENTRY, Page, Part, Tool
+from resourceserver.mcp.tool import ENTRY, ROWS, Page, Part, Tool
 
 _ENDPOINTS: Final = Path(endpoints.__file__).parent
 _HERE: Final = Path(__file__).parent
@@ -42,16 +42,14 @@ class Sessions(Paged, Filtered):
 
     search: Text | None = Field(
         default=None,
-        description="Only sessions with this text in the title of their window, or for coding in the name"
-        " of the file or branch, in upper or lower case. There are no wildcards.",
+        description="Text in the title of the window, for coding in file or branch, in any case.",
     )
     at: Instant | None = Field(
         default=None,
-        description="Only sessions that ran at this instant, ISO 8601 with an offset, such as"
-        " 2025-06-17T14:15:00+02:00. In place of period, from and to.",
+        description="In place of a period: what ran at this instant, such as 2025-06-17T14:15:00+02:00.",
     )
     limit: Annotated[int, Field(ge=1, le=MOST), WHOLE] = Field(
-        default=50, description="Most rows; there are fewer if they are long."
+        default=ROWS, description="Most rows."
     )
 
     @model_validator(mode="after")
@@ -122,6 +120,7 @@ class SessionsAnswer(Page):
 
     kind: Kind
     data: list[AppSession] | list[CodingSession]
+    """The session that started last comes first."""
     unmatched: list[names.Unmatched]
     """Names in the filter that occur nowhere in the person's data."""
 
@@ -138,10 +137,10 @@ TOOLS: Final = [
     Tool(
         name="list_sessions",
         title="Sessions",
-        description="Single sessions, newest first: which window was open from when to when, or which file"
-        " was edited. Use it for 'What was I doing Tuesday at 14:15?' (at), 'When did I last look at the"
-        " budget sheet?' (search, period all) and 'What did I do between nine and ten?'. If several ran at"
-        " once, the first row that is not idle owns the time. Not for sums of time: rows may overlap.",
+        description="Single sessions, newest first: which window was open, or which file was edited, from"
+        " when to when. Use it for 'What was I doing Tuesday at 14:15?' (at) and 'When did I last look at the"
+        " budget sheet?' (search, period all). Of several at once, the first that is not idle owns the time."
+        " Not for sums of time: rows may overlap.",
         scope=ENTRY,
         arguments=Sessions,
         answer=SessionsAnswer,

@@ -85,11 +85,10 @@ TOOLS: Final = [
     Tool(
         name="get_data_status",
         title="What is known",
-        description="Which data there is about the person, from which day to which, which devices, services"
-        " and files it comes from, what was refused, what is missing in the last 14 days, and which scopes"
-        " this assistant holds and lacks. Call it before concluding from an empty answer that nothing"
-        " happened, and for 'What do you know about me?' and 'Why is yesterday empty?'. Not for the data"
-        " itself.",
+        description="Which data there is: first and last day of each domain, devices, services and files,"
+        " what was refused, gaps of the last 14 days, scopes held and missing. Call it before concluding from"
+        " an empty answer that nothing happened, and for 'What do you know about me?' and 'Why is yesterday"
+        " empty?'. Not for the data itself.",
         scope=ENTRY,
         arguments=Status,
         answer=StatusAnswer,
