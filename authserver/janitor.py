@@ -60,6 +60,7 @@ KINDS: Final = (
     Kind("access tokens, a day after their end", SQL["expired_access_tokens"]),
     Kind("rotated refresh tokens that expired", SQL["expired_refresh_tokens"]),
     Kind("refresh tokens rotated a day ago", SQL["rotated_refresh_tokens"]),
+    Kind("answers to refreshes that cannot be repeated", SQL["expired_answers"]),
     Kind("refresh tokens of grants revoked a day ago", SQL["refresh_tokens_of_revoked_grants"]),
     Kind("grants revoked a day ago", SQL["revoked_grants"], prepare=SQL["record_last_use"]),
     Kind("grants not refreshed for 90 days", SQL["lapsed_grants"]),

@@ -152,6 +152,22 @@ delete from oauth.refresh_token
  where refresh_token.user_id = rotated.user_id
    and refresh_token.token_hash = rotated.token_hash
 
+-- name: expired_answers
+-- Sealed answers to refreshes that cannot be repeated any more.
+with expired as (
+    select user_id,
+           token_hash
+      from oauth.refresh_retry
+     where expires_at <= now()
+     order by expires_at
+     limit %(batch)s
+       for update skip locked
+)
+delete from oauth.refresh_retry
+ using expired
+ where refresh_retry.user_id = expired.user_id
+   and refresh_retry.token_hash = expired.token_hash
+
 -- name: refresh_tokens_of_revoked_grants
 -- Refresh tokens of revoked grants. A grant may have thousands, so they are deleted before the grant.
 with dead as (

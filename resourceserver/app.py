@@ -76,11 +76,11 @@ def create(
         prepare=chosen.prepare,
     )
     exports = Pool.to(database.login(chosen, "reader"), size=chosen.export_connections)
-    size = chosen.connections["worker"]
+    size = chosen.connections_of_jobs
     workers = Pool.to(database.login(chosen, "worker"), size=size, wait_s=None)
     receiver = uploads.receiver(chosen, writers)
     receiving = Receiving.to(chosen) if chosen.receivers else None
-    watched: list[hang.Watched] = [reader.quick, reader.patient, writers]
+    watched: list[hang.Watched] = [reader.quick, reader.patient, reader.first_uses, writers]
     if receiving is not None:
         watched.append(receiving.threads)
     background = [usage.job(reader.usage, note_uses_every)]

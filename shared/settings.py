@@ -155,6 +155,9 @@ class Settings:
     """SVC_UPLOAD_FREE_MIB: the MiB that uploads leave free on the disk of SVC_UPLOAD_DIR."""
     refreshes_per_hour: int = 240
     """SVC_REFRESHES_PER_HOUR: the most refreshes of one grant within an hour; 0 for no limit."""
+    refresh_retry_s: int = 0
+    """SVC_REFRESH_RETRY_SECONDS: for how many seconds an application that has lost the answer to a refresh
+    can repeat it, unless one of the new tokens was used; at most 30, and 0 for not at all."""
     deployment: Deployment = "self_hosted"
     """SVC_DEPLOYMENT: self_hosted, or hosted if the operator runs the service for others; the capabilities
     contain it."""
@@ -177,6 +180,12 @@ class Settings:
         return self.auth_url.startswith("https://")
 
     @property
+    def connections_of_jobs(self) -> int:
+        """The most connections for the jobs of one process of the resource server."""
+        # Without rollups and summaries, the jobs that remain are short.
+        return 1 if self.worker else self.job_connections
+
+    @property
     def connections(self) -> dict[str, int]:
         """The most connections of one process, by the role that it logs in as."""
         return {
@@ -187,8 +196,8 @@ class Settings:
             + PROBES,
             "ingester": self.ingest_connections,
             "importer": self.receiver_connections if self.receivers else 0,
-            # Without rollups and summaries, the jobs that remain are short.
-            "worker": 1 if self.worker else self.job_connections,
+            # The first uses of tokens are noted on one more connection while refreshes can be repeated.
+            "worker": self.connections_of_jobs + (1 if self.refresh_retry_s else 0),
         }
 
     @property
@@ -266,6 +275,7 @@ def read(environment: Mapping[str, str] = os.environ) -> Settings:
         refreshes_per_hour=_count(
             environment, "SVC_REFRESHES_PER_HOUR", Settings.refreshes_per_hour
         ),
+        refresh_retry_s=_refresh_retry_s(environment),
         registrations_per_hour=_count(
             environment, "SVC_REGISTRATIONS_PER_HOUR", Settings.registrations_per_hour
         ),
@@ -303,6 +313,7 @@ def environment(chosen: Settings, role_urls: Mapping[str, str]) -> dict[str, str
         "SVC_REGISTRATIONS_PER_HOUR": str(chosen.registrations_per_hour),
         "SVC_MCP_CALLS_PER_MINUTE": str(chosen.mcp_calls_per_minute),
         "SVC_REFRESHES_PER_HOUR": str(chosen.refreshes_per_hour),
+        "SVC_REFRESH_RETRY_SECONDS": str(chosen.refresh_retry_s),
         "SVC_DEPLOYMENT": chosen.deployment,
         "SVC_JOBS": "on" if chosen.jobs else "off",
         "SVC_WORKER": "on" if chosen.worker else "off",
@@ -450,6 +461,17 @@ def _count(environment: Mapping[str, str], name: str, default: int) -> int:
     if not (given.isascii() and given.isdecimal() and len(given) <= 9):
         raise SettingsError(f"{name}: {given!r} is not a whole number of at most nine digits")
     return int(given)
+
+
+_LONGEST_REFRESH_RETRY_S: Final = 30
+
+
+def _refresh_retry_s(environment: Mapping[str, str]) -> int:
+    name = "SVC_REFRESH_RETRY_SECONDS"
+    seconds = _count(environment, name, Settings.refresh_retry_s)
+    if seconds > _LONGEST_REFRESH_RETRY_S:
+        raise SettingsError(f"{name}: {seconds} is more than {_LONGEST_REFRESH_RETRY_S}")
+    return seconds
 
 
 _SIZES: Final = tuple(

@@ -84,6 +84,8 @@ grant select, insert, update, delete
        oauth.refresh_token,
        oauth.access_token
     to svc_authserver;
+-- Answers never change. Locking them requires the right to update.
+grant select, insert, update (expires_at), delete on oauth.refresh_retry to svc_authserver;
 grant select on oauth.live_access_token, oauth.live_grant to svc_authserver;
 
 -- The resource server, reading. `svc.secure_user_table` grants select on each table of user data.

@@ -24,7 +24,8 @@ as $$
 $$;
 
 -- Opens the session of a token for the rest of the transaction, and returns the id of the token's client, which API
--- tokens do not have, and that of its grant.
+-- tokens do not have, and that of its grant; and whether the use of the token must be noted at once, because the refresh
+-- that issued it can be repeated until then (functions/usage.sql). The error SV403 has that as its detail.
 -- Raises 57SV1 and 57SV2 if the server's version does not fit the schema (versions.sql), SV401 for a token
 -- that is unknown, revoked, expired or limited to another resource, and SV403, with the first missing scope as its
 -- message, for a token that lacks a scope.
@@ -35,15 +36,17 @@ $$;
 drop procedure if exists svc.open_session(uuid, bytea, text[], text[]);
 drop procedure if exists svc.open_session(uuid, bytea, text[], text[], text, uuid);
 drop procedure if exists svc.open_session(uuid, bytea, text[], text[], text, uuid, integer);
+drop procedure if exists svc.open_session(uuid, bytea, text[], text[], text, uuid, integer, integer);
 create or replace procedure svc.open_session(
-    p_user_id         uuid,
-    p_token_hash      bytea,
-    p_scopes          text[],
-    p_resources       text[],
-    inout p_client_id text default null,
-    inout p_grant_id  uuid default null,
-    p_version         integer default null,
-    p_limit_ms        integer default null
+    p_user_id          uuid,
+    p_token_hash       bytea,
+    p_scopes           text[],
+    p_resources        text[],
+    inout p_client_id  text default null,
+    inout p_grant_id   uuid default null,
+    p_version          integer default null,
+    p_limit_ms         integer default null,
+    inout p_ends_retry boolean default null
 )
 language plpgsql
 security definer
@@ -57,10 +60,12 @@ begin
 
     select scopes,
            client_id,
-           grant_id
+           grant_id,
+           retry_until > now()
       into granted,
            p_client_id,
-           p_grant_id
+           p_grant_id,
+           p_ends_retry
       from oauth.live_access_token
      where user_id = p_user_id
        and token_hash = p_token_hash
@@ -71,7 +76,10 @@ begin
 
     foreach missing in array p_scopes loop
         if missing <> all (granted) then
-            raise exception using errcode = 'SV403', message = missing;
+            raise exception using
+                errcode = 'SV403',
+                message = missing,
+                detail = case when p_ends_retry then 'the use of the token must be noted' else '' end;
         end if;
     end loop;
 

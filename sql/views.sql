@@ -17,7 +17,8 @@ select access_token.user_id,
                  )
        end as scopes,
        oauth.grant.resource,
-       oauth.grant.client_id
+       oauth.grant.client_id,
+       access_token.retry_until
   from oauth.access_token
   join oauth.grant using (user_id, grant_id)
  where access_token.revoked_at is null

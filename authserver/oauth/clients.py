@@ -14,7 +14,7 @@ from authserver.events import Event, RequestOrigin
 from authserver.oauth import client_ids
 from authserver.rows import Database
 
-SQL: Final = rows.load("oauth/clients.sql", "events.sql")
+SQL: Final = rows.load("oauth/clients.sql", "oauth/retry.sql", "events.sql")
 
 _BATCH: Final = 5000
 """Rows per deleting statement: it stays far below the statement_timeout of the role (sql/roles.sql)."""

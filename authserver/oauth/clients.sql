@@ -117,6 +117,7 @@ revoked as (
               oauth.grant.client_id,
               oauth.grant.grant_id
 ),
+--include erased_answers
 new_event as (
     select 'revoked' as event,
            user_id,

@@ -12,6 +12,9 @@ request that presents a spent code or a rotated refresh token revokes the grant,
 it. Tokens are valid only while their grant is, so revoking a grant is a single update however many tokens
 it has, and tokens that a concurrent request issues a moment later are never valid.
 
+Where SVC_REFRESH_RETRY_SECONDS is set, one rotated refresh token revokes nothing: that of the last refresh,
+if its client repeats the request within this time and has used neither of the new tokens (``retry``).
+
 A grant of the dashboard belongs to a sign-in session and is deleted with it, by a foreign key. While it is
 live, further codes renew it without a consent:
 
@@ -50,7 +53,7 @@ from authserver.errors import (
 )
 from authserver.events import Event, RequestOrigin
 from authserver.lineage import Lineage, mint_code, range_of_code, range_of_grant
-from authserver.oauth import clients
+from authserver.oauth import clients, retry
 from authserver.oauth.requests import PendingKey, PendingRequest
 from authserver.people import sessions
 from authserver.people.sessions import StaleForm
@@ -59,7 +62,7 @@ from shared import tokens
 from shared.dashboard import DASHBOARD_CLIENT_ID
 from shared.tokens import Token
 
-SQL: Final = rows.load("oauth/grants.sql", "events.sql")
+SQL: Final = rows.load("oauth/grants.sql", "oauth/retry.sql", "events.sql")
 
 CODE_LIFETIME: Final = timedelta(seconds=60)
 ACCESS_TOKEN_LIFETIME: Final = timedelta(seconds=3600)
@@ -101,6 +104,11 @@ class RefreshPresentation:
     scopes: tuple[str, ...] | None
     """None keeps the scopes of the grant."""
     resource: str | None
+
+    @property
+    def parameters(self) -> retry.Parameters:
+        """The parameters beside the token."""
+        return self.client_id, self.scopes, self.resource
 
 
 @dataclass(frozen=True, repr=False)
@@ -190,6 +198,11 @@ class _RefreshToken:
     is_revoked: bool
     retry_after_s: int | None
     """After how many seconds the grant can be refreshed again, if it was refreshed too often."""
+
+
+@dataclass(frozen=True)
+class _Sealed:
+    sealed: bytes
 
 
 @dataclass(frozen=True)
@@ -310,10 +323,12 @@ async def rotate(
     origin: RequestOrigin,
     *,
     refreshes_per_hour: int,
+    retry_lifetime: timedelta | None = None,
 ) -> TokenPair:
     """Rotate a refresh token and return the next token pair of its grant.
 
-    A grant is refreshed at most ``refreshes_per_hour`` times within an hour; 0: without a limit. Raises
+    A grant is refreshed at most ``refreshes_per_hour`` times within an hour; 0: without a limit. Within
+    ``retry_lifetime`` the same refresh is answered with the same pair again, until it is used. Raises
     UnknownClient, InvalidGrant, InvalidTarget, InvalidScope, TooManyRequests and TemporarilyUnavailable;
     after an error, a current refresh token is still current.
     """
@@ -323,7 +338,9 @@ async def rotate(
         raise RefreshTokenUnknown
     key = _refresh_key(lineage, token, refreshes_per_hour)
     for _ in range(2):
-        pair = await _rotated_pair(database, lineage, token, presented, key)
+        pair = await _rotated_pair(database, lineage, token, presented, key, retry_lifetime)
+        if pair is None and retry_lifetime is not None:
+            pair = await _repeated_pair(database, token, presented)
         if pair is not None:
             return pair
         refusal = await _refresh_refusal(database, presented, key, origin)
@@ -334,12 +351,13 @@ async def rotate(
     raise TemporarilyUnavailable
 
 
-async def _rotated_pair(
+async def _rotated_pair(  # noqa: PLR0917 -- what a rotation needs, all of it from ``rotate``
     database: Database,
     lineage: Lineage,
     token: Token,
     presented: RefreshPresentation,
     key: Parameters,
+    retry_lifetime: timedelta | None,
 ) -> TokenPair | None:
     """Rotate a refresh token. None: it was refused."""
     grant = lineage.grant_of(token)
@@ -352,22 +370,43 @@ async def _rotated_pair(
         grant = range_of_grant(stored.grant_id)
     access_token = tokens.mint(tokens.ACCESS, token.user_id)
     refresh_token = lineage.mint(token.user_id, grant)
+    statement, sealed = SQL["rotate"], None
+    if retry_lifetime is not None:
+        statement = SQL["rotate_repeatably"]
+        sealed = retry.seal(token, presented.parameters, access_token, refresh_token)
     issued = await rows.one(
         database,
         _Issued,
-        SQL["rotate"],
+        statement,
         {
             **key,
             "client_id": presented.client_id,
             "scopes": None if presented.scopes is None else list(presented.scopes),
             "resource": presented.resource,
+            "sealed": sealed,
             **vars(grant),
-            **_pair_parameters(access_token, refresh_token),
+            **_pair_parameters(access_token, refresh_token, retry_lifetime),
         },
     )
     if issued is None:
         return None
     return TokenPair(access_token, refresh_token, issued.scopes, issued.grant_id, issued.expires_in)
+
+
+async def _repeated_pair(
+    database: Database, token: Token, presented: RefreshPresentation
+) -> TokenPair | None:
+    """Return the pair that replaced a rotated refresh token. None: the refresh cannot be repeated."""
+    key = {"user_id": token.user_id, "token_hash": token.hash, "client_id": presented.client_id}
+    kept = await rows.one(database, _Sealed, SQL["sealed_answer"], key)
+    pair = None if kept is None else retry.unseal(token, presented.parameters, kept.sealed)
+    if pair is None:
+        return None
+    hashes = {"access_token_hash": pair[0].hash, "refresh_token_hash": pair[1].hash}
+    live = await rows.one(database, _Issued, SQL["live_pair"], {**key, **hashes})
+    if live is None:
+        return None
+    return TokenPair(*pair, live.scopes, live.grant_id, live.expires_in)
 
 
 async def check_replay(
@@ -511,9 +550,12 @@ def _refresh_key(lineage: Lineage, token: Token, refreshes_per_hour: int = 0) ->
     }
 
 
-def _pair_parameters(access_token: Token, refresh_token: Token) -> dict[str, object]:
+def _pair_parameters(
+    access_token: Token, refresh_token: Token, retry_lifetime: timedelta | None = None
+) -> dict[str, object]:
     """Return the parameters of the statements that issue a token pair."""
     return {
+        "retry_lifetime": retry_lifetime,
         "access_token_hash": access_token.hash,
         "access_token_last_four": access_token.last_four,
         "access_token_lifetime": ACCESS_TOKEN_LIFETIME,

@@ -131,6 +131,12 @@ ended as (
               oauth.grant.client_id,
               oauth.grant.grant_id
 ),
+revoked as (
+    select * from replaced
+     union all
+    select * from ended
+),
+--include erased_answers
 new_event as (
     select 'consented' as event,
            user_id,
@@ -142,7 +148,7 @@ new_event as (
            user_id,
            client_id,
            grant_id
-      from (select * from replaced union all select * from ended) as revoked
+      from revoked
 ),
 --include recorded
 --include recorded_events
@@ -184,7 +190,8 @@ select grant_id
   from issued
 
 -- fragment: token_pair
--- A token pair for the grant whose code or refresh token was `redeemed`. No token outlives the grant.
+-- A token pair for the grant whose code or refresh token was `redeemed`. No token outlives the grant. `retry_lifetime` is
+-- null unless a refresh can be repeated.
 -- needs: redeemed (grant_id, scopes, expires_at)
 -- gives: issued_access_token (expires_at)
 issued_refresh_token as (
@@ -197,13 +204,15 @@ issued_refresh_token as (
       from redeemed
 ),
 issued_access_token as (
-    insert into oauth.access_token (user_id, token_hash, grant_id, scopes, last_four, expires_at)
+    insert into oauth.access_token
+           (user_id, token_hash, grant_id, scopes, last_four, expires_at, retry_until)
     select %(user_id)s,
            %(access_token_hash)s,
            grant_id,
            scopes,
            %(access_token_last_four)s,
-           least(now() + %(access_token_lifetime)s::interval, expires_at)
+           least(now() + %(access_token_lifetime)s::interval, expires_at),
+           now() + %(retry_lifetime)s::interval
       from redeemed
     returning expires_at
 ),
@@ -350,6 +359,7 @@ with revoked as (
               oauth.grant.client_id,
               oauth.grant.grant_id
 ),
+--include erased_answers
 new_event as (
     select 'replay_detected' as event,
            user_id,
@@ -407,10 +417,9 @@ presented as (
            )
 ),
 
--- name: rotate
--- Token pair ─► next token pair; the scopes of the grant may be narrowed. No row: the refresh token was
--- rotated before or has expired, a parameter does not match it, or the grant was refreshed too often.
-with held as (
+-- fragment: rotated
+-- gives: redeemed (grant_id, scopes, expires_at)
+held as (
     select grant_row.grant_id,
            coalesce(%(scopes)s::text[], grant_row.scopes) as scopes,
            grant_row.expires_at
@@ -448,7 +457,50 @@ redeemed as (
               held.scopes,
               held.expires_at
 ),
+
+-- name: rotate
+-- Token pair ─► next token pair; the scopes of the grant may be narrowed. No row: the refresh token was
+-- rotated before or has expired, a parameter does not match it, or the grant was refreshed too often.
+with
+--include rotated
 --include token_pair
+narrowed as (
+    update oauth.grant
+       set scopes = redeemed.scopes
+      from redeemed
+     where oauth.grant.user_id = %(user_id)s
+       and oauth.grant.grant_id = redeemed.grant_id
+       and oauth.grant.scopes <> redeemed.scopes
+)
+select grant_id,
+       scopes,
+       extract(epoch from issued_access_token.expires_at - now())::integer as expires_in
+  from redeemed,
+       issued_access_token
+
+-- name: rotate_repeatably
+-- The same, and keeps the sealed answer, so that the refresh can be repeated. What was kept of the refresh before is
+-- erased: its refresh token is used here.
+with
+--include rotated
+--include token_pair
+erased as (
+    delete from oauth.refresh_retry
+     using redeemed
+     where refresh_retry.user_id = %(user_id)s
+       and refresh_retry.grant_id = redeemed.grant_id
+),
+kept as (
+    insert into oauth.refresh_retry
+           (user_id, token_hash, grant_id, access_token_hash, sealed, expires_at)
+    select %(user_id)s,
+           %(token_hash)s,
+           grant_id,
+           %(access_token_hash)s,
+           %(sealed)s,
+           now() + %(retry_lifetime)s::interval
+      from redeemed
+),
 narrowed as (
     update oauth.grant
        set scopes = redeemed.scopes
@@ -479,6 +531,7 @@ revoked as (
               oauth.grant.client_id,
               oauth.grant.grant_id
 ),
+--include erased_answers
 new_event as (
     select 'replay_detected' as event,
            user_id,
@@ -535,6 +588,7 @@ revoked as (
               oauth.grant.client_id,
               oauth.grant.grant_id
 ),
+--include erased_answers
 new_event as (
     select 'revoked' as event,
            user_id,
@@ -579,6 +633,12 @@ revoked as (
        and oauth.grant.revoked_at is null
        and ended.client_id is null
 ),
+erased as (
+    delete from oauth.refresh_retry
+     where user_id = %(user_id)s
+       and access_token_hash = %(token_hash)s
+       and exists (select from ended)
+),
 new_event as (
     select 'revoked' as event,
            user_id,
@@ -601,6 +661,7 @@ with revoked as (
               oauth.grant.client_id,
               oauth.grant.grant_id
 ),
+--include erased_answers
 new_event as (
     select 'revoked' as event,
            user_id,
@@ -629,6 +690,7 @@ revoked as (
               oauth.grant.client_id,
               oauth.grant.grant_id
 ),
+--include erased_answers
 new_event as (
     select 'revoked' as event,
            user_id,

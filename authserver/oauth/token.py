@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 import re
+from datetime import timedelta
 from typing import Final
 
 from starlette.requests import Request
@@ -52,6 +53,7 @@ async def issue(server: Server, request: Request) -> Response:
         await grants.check_replay(server.database, server.lineage, [], refresh_tokens, origin)
         pair = await grants.redeem_code(server.database, server.lineage, presented, origin)
     else:
+        retry_s = server.settings.refresh_retry_s
         await grants.check_replay(server.database, server.lineage, codes, [], origin)
         pair = await grants.rotate(
             server.database,
@@ -59,6 +61,7 @@ async def issue(server: Server, request: Request) -> Response:
             presented,
             origin,
             refreshes_per_hour=server.settings.refreshes_per_hour,
+            retry_lifetime=timedelta(seconds=retry_s) if retry_s else None,
         )
     web.notes(request).update(grant_id=pair.grant_id)
     return _answer(pair)

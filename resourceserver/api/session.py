@@ -23,6 +23,7 @@ import psycopg
 from psycopg.pq.abc import PGresult
 from starlette.requests import Request
 
+from resourceserver.api import usage
 from resourceserver.api.errors import (
     DatabaseUnavailable,
     InsufficientScope,
@@ -43,6 +44,7 @@ SQL: Final = queries.load(Path(__file__).with_name("session.sql"))
 OPEN_SESSION: Final = pipeline.statement(SQL["open_session"])
 _HOLD_SCHEMA: Final = pipeline.statement(SQL["hold_schema"])
 _LIMIT_ANSWER: Final = pipeline.statement(SQL["limit_answer"])
+_NOTE_FIRST_USE: Final = pipeline.statement(usage.SQL["note_first_use"])
 
 QUICK_MS: Final = 2000
 """The statement timeout of a quick read."""
@@ -61,6 +63,8 @@ MOST_PATIENT: Final = 3
 """The most long reads of one person at once."""
 _MOST_KNOWN: Final = 10_000
 """The number of accepted tokens that are remembered."""
+_ENDS_RETRY: Final = 2
+"""The column of ``open_session`` that says whether the use of the token must be noted at once."""
 PARTS_MS: Final = 20_000
 """The time that all parts of an answer may take together in the database: the limit of one statement."""
 
@@ -137,6 +141,9 @@ class Reader:
     """The places for ``patient``."""
     quick_turns: Turns
     """The places for ``quick``."""
+    first_uses: Pipelines
+    """A connection of the ``worker`` role, which notes first uses. It is needed only while refreshes can be
+    repeated (SVC_REFRESH_RETRY_SECONDS)."""
     usage: Usage = field(default_factory=Usage)
     """The tokens that were accepted."""
     known: dict[bytes, None] = field(default_factory=dict, repr=False)
@@ -167,6 +174,13 @@ class Reader:
             ),
             Turns(chosen.patient_connections, MOST_PATIENT),
             Turns(chosen.quick_connections * _DEPTH, MOST_QUICK, QUICK_PATIENCE_S),
+            Pipelines.to(
+                database.login(chosen, "worker"),
+                size=1,
+                depth=_DEPTH,
+                patience_s=QUICK_S,
+                prepare=chosen.prepare,
+            ),
         )
 
     async def read(
@@ -270,13 +284,34 @@ class Reader:
             self.known[who.token.hash] = None
 
     async def check(self, who: Credential) -> None:
-        """Open and leave the session: raises what ``read`` would for this credential."""
+        """Open and leave the session: raises what ``read`` would for this credential.
+
+        Each process calls this at its first use of a token, so a first use is noted here.
+        """
         try:
             (opened,) = await self._ask_quickly(who, ((OPEN_SESSION, who.parameters()),))
+            if opened.get_value(0, _ENDS_RETRY) == b"t":
+                await self._note_first_use(who)
         except psycopg.Error as error:
+            if error.sqlstate == "SV403" and error.diag.message_detail:
+                await self._note_first_use(who)
             raise self._problem(error, who) from error
         note(who, opened)
         self.accept(who)
+
+    async def _note_first_use(self, who: Credential) -> None:
+        """Let the refresh that issued the token not be repeated any more.
+
+        Raises DatabaseUnavailable, TookTooLong.
+        """
+        token = {"user_id": who.token.user_id, "token_hash": who.token.hash}
+        try:
+            async with asyncio.timeout(QUICK_S):
+                await self.first_uses.run(((_NOTE_FIRST_USE, {**token, **schema.VERSION}),))
+        except psycopg.Error as error:
+            raise self._problem(error, who) from error
+        except TimeoutError as error:
+            raise TookTooLong from error
 
     async def _ask_quickly(self, who: Credential, steps: Sequence[Step]) -> Results:
         """Return the results of ``steps``, which count for the token's owner once the token is known.
@@ -305,7 +340,7 @@ class Reader:
 
     def close(self) -> None:
         """Close all connections."""
-        for connections in (self.quick, self.patient):
+        for connections in (self.quick, self.patient, self.first_uses):
             connections.close()
 
 

@@ -4,6 +4,9 @@
 
 A request costs an assignment. A use that cannot be written, because the database is unreachable or the grant
 is locked, stays for the next minute, and no request fails because of it.
+
+The first use of a token that came from a refresh which can be repeated is written at once, before the answer
+(``Reader.check``): afterwards the refresh cannot be repeated any more.
 """
 
 import asyncio

@@ -1,11 +1,12 @@
 -- The last use of tokens, as the resource servers report it. May run again at any time.
 
--- Records on their grants when these tokens were used, to the minute, and returns the tokens to record again later,
+-- Records on their grants when these tokens were used, to the minute, and erases the answers to refreshes that issued
+-- them, which therefore cannot be repeated any more. Returns the tokens to record again later,
 -- because another transaction has locked the grant. An older report never replaces a newer one, and
 -- deleted tokens are skipped.
 -- Raises 57SV1 and 57SV2 where the worker's version does not fit the schema (versions.sql).
--- Locks only grants, and waits for none of them: a deletion of an account locks them in another order
--- (authserver/janitor.sql).
+-- Locks only grants and these answers, and waits for none of them: a deletion of an account locks them in another order
+-- (authserver/janitor.sql). A transaction that has locked an answer erases it.
 -- In PL/pgSQL, because an SQL function locks all its tables before its first statement runs (PostgreSQL 15),
 -- and would hold those locks while the check waits for a migration.
 drop function if exists svc.note_uses(uuid[], bytea[], timestamptz[]);
@@ -49,6 +50,19 @@ begin
           from held
          where oauth.grant.user_id = held.user_id
            and oauth.grant.grant_id = held.grant_id
+    ),
+    answered as (
+        select refresh_retry.user_id,
+               refresh_retry.token_hash
+          from unnest(p_user_ids, p_token_hashes) as use (user_id, access_token_hash)
+          join oauth.refresh_retry using (user_id, access_token_hash)
+           for update of refresh_retry skip locked
+    ),
+    erased as (
+        delete from oauth.refresh_retry
+         using answered
+         where refresh_retry.user_id = answered.user_id
+           and refresh_retry.token_hash = answered.token_hash
     )
     select access_token.token_hash
       from used

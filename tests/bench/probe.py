@@ -58,6 +58,7 @@ def create() -> Starlette:
                         "scopes": None,
                         "resource": None,
                         "refreshes_per_hour": None,
+                        "retry_lifetime": None,
                         "first_grant_id": UUID(int=0),
                         "last_grant_id": UUID(int=0),
                         "access_token_hash": access_token.hash,

@@ -43,6 +43,7 @@ PROVIDER_SIGN_INS: Final = "sign-ins at the provider that were not completed"
 ACCESS_TOKENS: Final = "access tokens, a day after their end"
 REFRESH_TOKENS: Final = "rotated refresh tokens that expired"
 ROTATED: Final = "refresh tokens rotated a day ago"
+ANSWERS: Final = "answers to refreshes that cannot be repeated"
 TOKENS_OF_REVOKED: Final = "refresh tokens of grants revoked a day ago"
 REVOKED: Final = "grants revoked a day ago"
 LAPSED: Final = "grants not refreshed for 90 days"
@@ -673,6 +674,7 @@ TABLES: Final = {
     ACCESS_TOKENS: "oauth.access_token",
     REFRESH_TOKENS: "oauth.refresh_token",
     ROTATED: "oauth.refresh_token",
+    ANSWERS: "oauth.refresh_retry",
     TOKENS_OF_REVOKED: "oauth.refresh_token",
     REVOKED: "oauth.grant",
     LAPSED: "oauth.grant",
@@ -766,6 +768,16 @@ def three_of_each(
          cross join generate_series(1, 3) as n
         """,
         [alice.user_id],
+    )
+    owner.execute(
+        """
+        insert into oauth.refresh_retry
+               (user_id, token_hash, grant_id, access_token_hash, sealed, expires_at)
+        select user_id, sha256(n::text::bytea), grant_id, 'hash', 'sealed', now()
+          from oauth.grant
+         cross join generate_series(1, 3) as n
+         where name = 'three rotations'
+        """
     )
     owner.execute(
         """
@@ -1093,6 +1105,11 @@ def test_no_statement_reads_rows_that_are_still_needed(owner: Rows, alice: Perso
         select user_id, sha256(convert_to(grant_id || n::text, 'UTF8')), grant_id, scopes, 'abcd',
                now() + n * interval '1 minute'
           from oauth.grant cross join generate_series(1, 10) as n;
+        insert into oauth.refresh_retry
+               (user_id, token_hash, grant_id, access_token_hash, sealed, expires_at)
+        select user_id, sha256(convert_to(grant_id || n::text, 'UTF8')), grant_id, 'hash', 'sealed',
+               now() + n * interval '1 second'
+          from oauth.grant cross join generate_series(10, 13) as n;
         insert into identity.session (user_id, session_hash)
         select user_id, sha256(n::text::bytea) from identity.user, generate_series(1, 5000) as n;
         insert into identity.security_event (user_id, event)
@@ -1106,7 +1123,7 @@ def test_no_statement_reads_rows_that_are_still_needed(owner: Rows, alice: Perso
           from oauth.client cross join generate_series(1, 3) as n;
         analyze identity.session, identity.security_event, identity.throttle, oauth.client, oauth.grant,
                 oauth.authorization_request, oauth.authorization_code, oauth.refresh_token,
-                oauth.access_token
+                oauth.access_token, oauth.refresh_retry
         """
     )
     # Only one-time links are few: operators create them one by one, and their table has no index but its

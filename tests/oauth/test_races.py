@@ -6,6 +6,7 @@ Each request is sent up to its body and waits there, in its handler; then all bo
 
 import json
 import socket
+import struct
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from tests.conftest import Person
 from tests.oauth.conftest import visitor_of
 from tests.oauth.visitor import CALLBACK, VERIFIER, Application, Visitor
 from tests.processes import Service
+from tests.waiting import wait_for
 
 RIVALS: Final = 8
 ROUNDS: Final = 8
@@ -255,3 +257,40 @@ def test_after_a_concurrent_refresh_and_revocation_no_token_is_valid(
         else:
             assert (refreshed.status, refreshed.body["error"]) == (400, "invalid_grant")
         assert_dead(service, application, first)
+
+
+# A reply that is lost.
+
+
+def lose_the_reply(
+    service: Service, application: Application, alice: Person, pair: dict[str, Any]
+) -> None:
+    """Refresh on a connection that breaks after the rotation, before anything is read of the answer."""
+    path, fields = refresh(application, pair)
+    body = urlencode(fields).encode()
+    with socket.create_connection(("127.0.0.1", port_of(service.auth_url)), timeout=20) as opened:
+        # Closing then resets the connection, so that no answer is read by anybody.
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        opened.sendall(
+            f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n"
+            "Content-Type: application/x-www-form-urlencoded\r\n\r\n".encode()
+            + body
+        )
+        wait_for(lambda: stored(alice).rotated_refresh_tokens == 1, "the refresh token is rotated")
+
+
+def test_a_client_that_has_lost_the_reply_is_signed_out(
+    service: Service, browser: Visitor, application: Application, alice: Person
+) -> None:
+    first = application.pair(browser)
+    lose_the_reply(service, application, alice, first)
+    kept = alice.connection.execute(
+        "select (select count(*) from oauth.refresh_retry), count(retry_until) from oauth.access_token"
+    ).fetchone()
+
+    repeated = application.refresh(first["refresh_token"])
+
+    assert kept == (0, 0)
+    assert (repeated.status_code, repeated.json()["error"]) == (400, "invalid_grant")
+    assert stored(alice).is_revoked
+    assert_dead(service, application, first)

@@ -401,6 +401,7 @@ PRIVILEGES = {
         "oauth.grant": "DELETE INSERT SELECT UPDATE",
         "oauth.live_access_token": "SELECT",
         "oauth.live_grant": "SELECT",
+        "oauth.refresh_retry": "DELETE INSERT SELECT UPDATE(expires_at)",
         "oauth.refresh_token": "DELETE INSERT SELECT UPDATE",
     },
     "svc_ingester": {
