@@ -99,6 +99,7 @@ grant select on svc.schema_version to svc_reader;
 grant execute
     on function svc.check_version,
                 svc.session_user_id,
+                svc.session_token,
                 svc.instant,
                 svc.duration_ms,
                 svc.percent,

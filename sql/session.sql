@@ -137,6 +137,43 @@ begin
 end
 $$;
 
+-- The token of the open session, for its holder: nothing about its owner. An API token is listed under its name, the
+-- token of an application under the application's. No row: the token is not valid, or the session was opened with the
+-- key of a connection.
+create or replace function svc.session_token(p_user_id uuid)
+returns table (
+    kind        text,
+    scopes      text[],
+    resource    text,
+    name        text,
+    application text,
+    created_at  timestamptz,
+    expires_at  timestamptz
+)
+language sql
+stable
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+    select case when token_grant.client_id is null then 'api_token' else 'oauth' end,
+           live.scopes,
+           live.resource,
+           coalesce(token_grant.name, client.client_name, token_grant.client_id),
+           token_grant.client_id,
+           token.issued_at,
+           least(token.expires_at, token_grant.expires_at)
+      from oauth.live_access_token as live
+      join oauth.access_token as token using (user_id, token_hash)
+      join oauth.grant as token_grant
+        on token_grant.user_id = live.user_id
+       and token_grant.grant_id = live.grant_id
+      left join oauth.client as client
+        on client.client_id = token_grant.client_id
+     where live.user_id = p_user_id
+       and live.user_id = nullif(current_setting('svc.user_id', true), '')::uuid
+       and live.token_hash = decode(nullif(current_setting('svc.token_hash', true), ''), 'hex')
+$$;
+
 -- Limits the next statement to the remaining time of an answer, which began with the transaction: the server
 -- counts each statement's time anew. Without any remaining time, the statement is canceled at once, like one that
 -- takes too long.

@@ -58,7 +58,8 @@ class Endpoint:
     name: str
     """The operation id; the query has the same name."""
     path: str
-    scope: str
+    scope: str | None
+    """None: any valid token opens it."""
     summary: str
     params: type[Params]
     body: type[BaseModel]
@@ -70,6 +71,11 @@ class Endpoint:
     """Whether it needs only a short index search, so that it may share a connection with others."""
     further: Further | None = None
     """Further statements, if one is not enough."""
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """The scopes that every request needs."""
+        return () if self.scope is None else (self.scope,)
 
     @cached_property
     def statement(self) -> Statement:
@@ -154,7 +160,7 @@ def routes(endpoints: list[Endpoint], reader: Reader, resource: str) -> list[Rou
 def _route(endpoint: Endpoint, reader: Reader, resource: str) -> Route:
     async def answer(request: Request) -> Response:
         query = request.query_params if request.scope["query_string"] else _NO_QUERY
-        scopes = (endpoint.scope, *endpoint.params.scopes(query))
+        scopes = (*endpoint.scopes, *endpoint.params.scopes(query))
         who = session.credential(request, scopes, (resource,))
         try:
             params = parameters.parse(endpoint.params, query)

@@ -286,4 +286,5 @@ class Answers:
                 f'error_description="{problem.message}"'
             )
         error = 'error="invalid_token", ' if problem.is_token_invalid else ""
-        return f'Bearer {error}{where}, scope="{scope}"'
+        needed = f', scope="{scope}"' if scope else ""
+        return f"Bearer {error}{where}{needed}"

@@ -15,6 +15,7 @@ from resourceserver.api.parameters import NoParams, Params
 
 INGEST: Final = "Ingest"
 SERVICE: Final = "Service"
+PROFILE: Final = "Profile"
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,8 @@ class Operation:
     """The JSON bodies of the operation itself, by status."""
     method: str = "GET"
     scope: str | None = None
+    takes_any_token: bool = False
+    """Whether it needs a token but no scope of it."""
     params: type[Params] = NoParams
     request: Mapping[str, Any] | None = None
     """The schema of its JSON request."""
@@ -39,3 +42,10 @@ class Operation:
     """Media types of its answers besides JSON, each with a description."""
     headers: Mapping[str, str] = field(default_factory=dict)
     """Headers of a successful answer, besides those of every answer."""
+
+    @property
+    def scopes(self) -> tuple[str, ...] | None:
+        """The scopes that every request needs; None if it needs no token."""
+        if self.scope is None:
+            return () if self.takes_any_token else None
+        return (self.scope,)

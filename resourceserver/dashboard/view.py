@@ -93,7 +93,7 @@ class Ask:
     def scopes(self) -> tuple[str, ...]:
         """The scopes that the request needs."""
         endpoint = self.declaration
-        return (endpoint.scope, *endpoint.params.scopes(QueryParams(self.query)))
+        return (*endpoint.scopes, *endpoint.params.scopes(QueryParams(self.query)))
 
     @cached_property
     def values(self) -> Mapping[str, Any]:

@@ -35,7 +35,7 @@ from resourceserver.api.errors import (
     TooManyRequests,
     Unauthorized,
 )
-from resourceserver.api.operation import INGEST, SERVICE, Operation
+from resourceserver.api.operation import INGEST, PROFILE, SERVICE, Operation
 from resourceserver.api.packing import packed
 from resourceserver.api.parameters import Params
 from resourceserver.api.turns import RETRY_AFTER_S
@@ -74,7 +74,7 @@ _TAGS: Final = {
     "Location": "Places and visits.",
     "Music": "Listening history.",
     "Content": "Recordings, insights, watch history and calendar.",
-    "Profile": "The token's owner, their integrations and organizations.",
+    PROFILE: "The token itself, its owner, their integrations and organizations.",
     INGEST: "Events from trackers.",
     SERVICE: "This deployment. Needs no token.",
 }
@@ -171,14 +171,16 @@ def operations() -> list[Operation]:
 
 
 def _read(endpoint: Endpoint) -> Operation:
-    (domain,) = [name for name, scopes in DOMAINS.items() if endpoint.scope in scopes]
+    domains = [name for name, scopes in DOMAINS.items() if endpoint.scope in scopes]
     return Operation(
         name=endpoint.name,
         path=endpoint.path,
-        tag=domain,
+        # Only what concerns the token itself needs no scope.
+        tag=domains[0] if domains else PROFILE,
         summary=endpoint.summary,
         answers={200: endpoint.body},
         scope=endpoint.scope,
+        takes_any_token=endpoint.scope is None,
         params=endpoint.params,
     )
 
@@ -297,9 +299,9 @@ def _operation(described: Operation, answers: Answers) -> dict[str, Any]:
         "tags": [described.tag],
         "summary": described.summary,
         "description": "\n\n".join([_needs(described), *_definitions(described)]),
-        "security": [{name: [described.scope]} for name in ("apiToken", "oauth")]
-        if described.scope
-        else [],
+        "security": []
+        if described.scopes is None
+        else [{name: list(described.scopes)} for name in ("apiToken", "oauth")],
     }
     if described.params.model_fields:
         operation["parameters"] = _parameters(described.params)
@@ -318,8 +320,10 @@ def _operation(described: Operation, answers: Answers) -> dict[str, Any]:
 
 def _needs(described: Operation) -> str:
     """Return a sentence about the scopes that an operation needs."""
-    if described.scope is None:
+    if described.scopes is None:
         return "Needs no token."
+    if described.scope is None:
+        return "Needs a token, with any scope."
     needs_more = "scopes" in vars(described.params)
     rest = ", and the scope of each other requested domain" if needs_more else ""
     return f"Needs the scope `{described.scope}`{rest}."
@@ -380,12 +384,12 @@ def _problems(described: Operation) -> list[Problem]:
     problems = list(described.problems)
     if described.params.model_fields:
         problems += _parameter_problems(described.params)
-    if described.scope:
-        scopes = (described.scope,)
+    scopes = described.scopes
+    if scopes is not None:
         problems += [
             Unauthorized(scopes),
             Unauthorized.invalid_token(scopes),
-            InsufficientScope(scopes, described.scope),
+            *(InsufficientScope(scopes, scope) for scope in scopes),
             TooManyRequests(RETRY_AFTER_S),
             DatabaseUnavailable(),
         ]

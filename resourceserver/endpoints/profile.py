@@ -1,4 +1,4 @@
-"""The caller: profile, integrations, organizations and teams, and subscription."""
+"""The caller: token, profile, integrations, organizations and teams, and subscription."""
 
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -32,6 +32,31 @@ class MeBody(Body):
 
     data: Profile
     """The profile of the token's owner."""
+
+
+class Token(Body):
+    """A token, without anything about its owner."""
+
+    kind: Literal["api_token", "oauth"]
+    """`api_token`: its owner created it in Settings; `oauth`: it was issued to an application."""
+    scopes: list[str]
+    """What it opens now: a refresh may have narrowed it."""
+    resource: str | None
+    """The only resource that it opens; null if it opens the whole service."""
+    name: str
+    """The name of an API token, or that of the application, as Settings lists it."""
+    application: str | None
+    """The client id of the application; null for an API token."""
+    created_at: Timestamp
+    expires_at: Timestamp | None
+    """When it expires, or when the access that was granted ends, if that is earlier; null if it does not."""
+
+
+class TokenBody(Body):
+    """The token of the request."""
+
+    data: Token
+    """The token that the request was sent with."""
 
 
 class SourceGap(Body):
@@ -164,6 +189,16 @@ class SubscriptionBody(Body):
 
 
 ENDPOINTS: Final = [
+    Endpoint(
+        name="token",
+        path="/api/v1/token",
+        scope=None,
+        summary="The token of the request: its scopes, its name and its end.",
+        params=NoParams,
+        body=TokenBody,
+        query=SQL["token"],
+        is_quick=True,
+    ),
     Endpoint(
         name="me",
         path="/api/v1/me",

@@ -1,3 +1,19 @@
+-- name: token
+-- The token of the session.
+--include answer
+select row_to_json(described) as data
+  from (
+           select kind,
+                  scopes,
+                  resource,
+                  name,
+                  application,
+                  svc.instant(created_at) as created_at,
+                  svc.instant(expires_at) as expires_at
+             from svc.session_token(%(user_id)s)
+       ) as described
+--include end_of_answer
+
 -- name: me
 -- The caller's profile.
 --include answer

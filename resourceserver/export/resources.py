@@ -389,7 +389,8 @@ def _whole(
 ) -> Resource:
     """Return a resource whose rows are the answer of the endpoint at ``path``."""
     (endpoint,) = [each for each in endpoints if each.path == path]
-    return Resource(name, endpoint.scope, row, endpoint, columns or {})
+    (scope,) = endpoint.scopes
+    return Resource(name, scope, row, endpoint, columns or {})
 
 
 PROFILE: Final = _whole(

@@ -79,7 +79,7 @@ def create() -> Starlette:
 
     async def look_up(request: Request) -> Response:
         token = _token(tokens.ACCESS, request.headers["authorization"][7:])
-        who = Credential(token, (me.scope,), (chosen.base_url,))
+        who = Credential(token, me.scopes, (chosen.base_url,))
         opening = who.parameters(session.QUICK_MS)
         asking = {"user_id": token.user_id}
         _, result = await database_of_data.run(

@@ -20,7 +20,9 @@ from shared.settings import Settings
 from tests.conftest import Person, owning, person
 
 READS: Final = [
-    operation for operation in openapi.operations() if operation.method == "GET" and operation.scope
+    operation
+    for operation in openapi.operations()
+    if operation.method == "GET" and operation.scopes is not None
 ]
 METADATA: Final = 'resource_metadata="http://testserver/.well-known/oauth-protected-resource"'
 
@@ -122,8 +124,13 @@ def get(api: TestClient, read: Operation, headers: dict[str, str], **changed: An
 
 
 def scope_of(read: Operation) -> str:
-    assert read.scope is not None
-    return read.scope
+    """Return a scope that opens an operation; one that reads nothing opens what needs no scope."""
+    return read.scope or "ingest:health"
+
+
+def needed(read: Operation) -> str:
+    """Return the end of a challenge."""
+    return f', scope="{read.scope}"' if read.scope else ""
 
 
 def parameters(*, is_required: bool) -> list[Any]:
@@ -188,7 +195,7 @@ def test_no_credential_is_401_with_a_challenge_that_names_no_error(
 
     assert answer.status_code == 401
     assert answer.json() == {"error": "unauthorized", "message": "a token is required"}
-    assert answer.headers["www-authenticate"] == f'Bearer {METADATA}, scope="{read.scope}"'
+    assert answer.headers["www-authenticate"] == f"Bearer {METADATA}{needed(read)}"
 
 
 @pytest.mark.checklist(49, 52)
@@ -214,12 +221,12 @@ def test_a_bad_token_is_401_whatever_is_wrong_with_it(
         assert answer.status_code == 401, text
         assert answer.json()["error"] == "unauthorized"
         assert answer.headers["www-authenticate"] == (
-            f'Bearer error="invalid_token", {METADATA}, scope="{scope}"'
+            f'Bearer error="invalid_token", {METADATA}{needed(read)}'
         )
 
 
 @pytest.mark.checklist(50)
-@each_read
+@pytest.mark.parametrize("read", [read for read in READS if read.scope], ids=lambda read: read.name)
 def test_another_scope_is_403_and_names_the_missing_one(
     api: TestClient, alice: Person, read: Operation
 ) -> None:

@@ -1,4 +1,4 @@
-"""GET /api/v1/me, /api/v1/integrations, /api/v1/orgs, /api/v1/teams and /api/v1/account/subscription."""
+"""GET /api/v1/token, /me, /integrations, /orgs, /teams and /account/subscription below /api/v1."""
 
 from typing import Any
 
@@ -16,6 +16,67 @@ def ask(api: TestClient, person: Person, path: str) -> dict[str, Any]:
     assert answer.status_code == 200, answer.text
     body: dict[str, Any] = answer.json()
     return body
+
+
+def test_an_api_token_by_hand(api: TestClient, owner: Rows, alice: Person, bob: Person) -> None:
+    bob.token()
+    token = alice.token("ingest:health", "ingest:app_sessions")
+    owner.execute("update oauth.access_token set issued_at = '2025-06-16 09:00Z'")
+
+    answer = api.get("/api/v1/token", headers={"Authorization": f"Bearer {token}"})
+
+    assert answer.status_code == 200, answer.text
+    assert answer.json() == {
+        "data": {
+            "kind": "api_token",
+            "scopes": ["ingest:health", "ingest:app_sessions"],
+            "resource": None,
+            "name": "test",
+            "application": None,
+            "created_at": "2025-06-16T09:00:00.000Z",
+            "expires_at": None,
+        }
+    }
+
+
+def test_the_token_of_an_application_has_what_its_grant_still_has(
+    api: TestClient, owner: Rows, alice: Person
+) -> None:
+    token = alice.token("read:health", "read:music", resource="http://testserver")
+    owner.execute(
+        """
+        with application as (
+            insert into oauth.client (client_id, client_name, redirect_uris)
+            values ('https://app.example/client', 'Ledger', '{https://app.example/back}')
+            returning client_id
+        ),
+        ending as (
+            update oauth.access_token
+               set issued_at = '2025-06-16 09:00Z',
+                   expires_at = '2999-01-02'
+        )
+        update oauth.grant
+           set client_id = application.client_id,
+               name = null,
+               scopes = '{read:music}',
+               expires_at = '2999-01-01'
+          from application
+        """
+    )
+
+    answer = api.get("/api/v1/token", headers={"Authorization": f"Bearer {token}"})
+
+    assert answer.json() == {
+        "data": {
+            "kind": "oauth",
+            "scopes": ["read:music"],
+            "resource": "http://testserver",
+            "name": "Ledger",
+            "application": "https://app.example/client",
+            "created_at": "2025-06-16T09:00:00.000Z",
+            "expires_at": "2999-01-01T00:00:00.000Z",
+        }
+    }
 
 
 def test_a_profile_by_hand(api: TestClient, owner: Rows, alice: Person, bob: Person) -> None:

@@ -273,11 +273,30 @@ def test_data_with_its_scope_is_counted_between_its_days(
     assert answer["scopes"]["missing"] == []
 
 
+def test_a_token_that_opens_only_assistants_tools_is_described(
+    api: TestClient, alice: Person
+) -> None:
+    token = alice.token("read:activity", "read:music", resource="http://testserver/mcp")
+
+    answer = Assistant(api, {"Authorization": f"Bearer {token}"}).ask("get_data_status")
+
+    described = answer["token"]
+    assert described.pop("created_at") <= answer["generated_at"]
+    assert described == {
+        "kind": "api_token",
+        "scopes": ["read:activity", "read:music"],
+        "resource": "http://testserver/mcp",
+        "name": "test",
+        "application": None,
+        "expires_at": None,
+    }
+
+
 # Long answers
 
 
 def rendered(tool: Tool, *, devices: list[dict[str, Any]], **members: Any) -> dict[str, Any]:
-    parts = {"answer": members, "devices": {"data": devices}}
+    parts = {"answer": members, "devices": {"data": devices}, "token": {"data": {}}}
     found = {name: json.dumps(part).encode() for name, part in parts.items()}
     answer: dict[str, Any] = json.loads(tool.render(found))
     return answer

@@ -353,6 +353,7 @@ def test_values_equal_those_of_endpoints(
     status = assistant.ask("get_data_status")
     assert status["devices"] == rest("/api/v1/devices")["data"]
     assert status["integrations"] == rest("/api/v1/integrations")["data"]
+    assert status["token"] == rest("/api/v1/token")["data"]
 
 
 def test_sums_are_those_of_the_endpoints(

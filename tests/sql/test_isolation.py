@@ -646,6 +646,7 @@ FUNCTIONS = {
         "make_due",
         "open_session",
         "release_upload",
+        "session_token",
         "session_user_id",
     },
     "svc_importer": {

@@ -306,7 +306,7 @@ def questions(first: date, last: date) -> dict[str, dict[str, str]]:
 def rows_read(reader: Rows, alice: Person, name: str, params: dict[str, str]) -> Counter[str]:
     """Return how many rows a question reads of each table in ``READ``, used or not."""
     (endpoint,) = (each for each in ENDPOINTS if each.name == name)
-    token = tokens.parse(tokens.ACCESS, alice.token(endpoint.scope))
+    token = tokens.parse(tokens.ACCESS, alice.token(*endpoint.scopes))
     assert token is not None
     with reader.transaction():
         reader.execute(

@@ -20,7 +20,7 @@ def test_a_ticket_opens_no_other_route(
     uploads: TestClient, sends: MakeSender, alice: Person
 ) -> None:
     headers = sends(alice).headers()
-    operations = [each for each in openapi.operations() if each.scope is not None]
+    operations = [each for each in openapi.operations() if each.scopes is not None]
 
     answers = [uploads.request(each.method, each.path, headers=headers) for each in operations]
     answers.append(uploads.post("/mcp", headers=headers, json={}))

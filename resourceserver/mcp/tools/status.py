@@ -6,7 +6,7 @@ from typing import Any, Final
 from resourceserver.api.bodies import Body, CalendarDay, Count, Timestamp
 from resourceserver.endpoints import devices, profile
 from resourceserver.endpoints.devices import Tracker
-from resourceserver.endpoints.profile import Integration
+from resourceserver.endpoints.profile import Integration, Token
 from resourceserver.mcp import tool
 from resourceserver.mcp.arguments import InZone
 from resourceserver.mcp.tool import ENTRY, Answer, Part, Tool
@@ -70,14 +70,19 @@ class StatusAnswer(Answer):
     profile: Person | None
     """Null if the scope read:profile is missing."""
     scopes: Scopes
+    token: Token
+    """The token of this call."""
 
 
 def _unwrapped(answer: dict[str, Any]) -> dict[str, Any]:
-    """Return the answer with the rows of both endpoints; integrations only if the token may read them."""
+    """Return the answer with what the endpoints return as ``data``; integrations only if the token may
+    read them.
+    """
     devices, integrations = answer.pop("devices"), answer.pop("integrations")
     return answer | {
         "devices": devices["data"],
         "integrations": None if integrations is None else integrations["data"],
+        "token": answer.pop("token")["data"],
     }
 
 
@@ -96,6 +101,7 @@ TOOLS: Final = [
         parts=(
             Part(SQL["get_data_status"]),
             tool.part(devices.ENDPOINTS, "devices"),
+            tool.part(profile.ENDPOINTS, "token"),
             tool.part(profile.ENDPOINTS, "integrations", scope="read:profile"),
         ),
         finish=_unwrapped,
