@@ -1,12 +1,13 @@
 """Connections of people in tests."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 from uuid import UUID, uuid4
 
 import psycopg
 from psycopg.types.json import Jsonb
 
-from shared import keys
+from shared import keys, sealing
 from shared.connections import KINDS
 from tests.conftest import Person
 
@@ -45,6 +46,29 @@ def connect(
     ).fetchone()
     assert refused == (None,)
     return Connected(connection_id, key)
+
+
+def seal(
+    owner: psycopg.Connection[Any],
+    person: Person,
+    connected: Connected,
+    private: str,
+    secrets: Mapping[str, str],
+) -> None:
+    """Give a connection secrets, which ``private`` opens."""
+    for name, text in secrets.items():
+        key_id, sealed = sealing.seal(
+            sealing.public_key_of(private),
+            text,
+            user_id=person.user_id,
+            connection_id=connected.connection_id,
+            field=name,
+        )
+        owner.execute(
+            "insert into profile.connection_secret (user_id, connection_id, field, key_id, sealed)"
+            " values (%s, %s, %s, %s, %s)",
+            [person.user_id, connected.connection_id, name, key_id, sealed],
+        )
 
 
 def state(owner: psycopg.Connection[Any], connected: Connected) -> dict[str, Any]:

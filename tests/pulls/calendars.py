@@ -125,19 +125,8 @@ class Worker:
     ) -> "Worker":
         """Connect a calendar of a person."""
         connected = connect(owner, person, "calendar", user=user)
-        public = sealing.public_key_of(PRIVATE)
-        for name, secret in (("address", address), ("password", password)):
-            key_id, sealed = sealing.seal(
-                public,
-                secret,
-                user_id=person.user_id,
-                connection_id=connected.connection_id,
-                field=name,
-            )
-            owner.execute(
-                "insert into profile.connection_secret values (%s, %s, %s, %s, %s)",
-                [person.user_id, connected.connection_id, name, key_id, sealed],
-            )
+        secrets = {"address": address, "password": password}
+        connecting.seal(owner, person, connected, PRIVATE, secrets)
         return cls(settings, owner, person, connected)
 
     def pull(self, host: Host) -> str:

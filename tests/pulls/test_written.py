@@ -23,6 +23,7 @@ from resourceserver.integrations.pulls.turn import Pulls
 from shared import sealing
 from shared.sealing import Opener
 from shared.settings import Settings
+from tests import connecting
 from tests.conftest import Person
 from tests.connecting import Connected, connect, state
 from tests.integrations.bringing import Importer, counts
@@ -56,19 +57,7 @@ class Worker:
             name: each.format(address=running.address) for name, each in settings.items()
         }
         connected = connect(self._owner, self._person, kind, **chosen)
-        for name, text in secrets.items():
-            key_id, sealed = sealing.seal(
-                sealing.public_key_of(PRIVATE),
-                text,
-                user_id=self._person.user_id,
-                connection_id=connected.connection_id,
-                field=name,
-            )
-            self._owner.execute(
-                "insert into profile.connection_secret (user_id, connection_id, field, key_id, sealed)"
-                " values (%s, %s, %s, %s, %s)",
-                [self._person.user_id, connected.connection_id, name, key_id, sealed],
-            )
+        connecting.seal(self._owner, self._person, connected, PRIVATE, secrets)
         by_kind: dict[str, Pull] = {kind: pull(running.address)}
         fetch = running.host.fetcher().fetch
         self._pulls[kind] = Pulls.to(self._deployment, by_kind, Opener([PRIVATE]), fetch)
