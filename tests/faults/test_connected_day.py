@@ -1,7 +1,8 @@
 """A day of one person that arrives through all connections at once, while the database restarts.
 
-Each application sends its messages in any order, again after each failure, and some of them twice. What the
-API says of the day afterwards is compared with sums made of the same messages without the service.
+Each application sends its messages in any order, again after each failure, and some of them twice. From each
+service the worker pulls (``pulled_day``). What the API says of the day afterwards is compared with sums made
+of the same messages and portions without the service.
 """
 
 import asyncio
@@ -9,6 +10,7 @@ import random
 import shutil
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
@@ -29,16 +31,14 @@ from resourceserver.integrations.receivers.wakatime import BASE
 from resourceserver.timeline import rounds
 from shared import database
 from shared.settings import Settings
-from tests import https
 from tests.conftest import Person, person
-from tests.faults import crashing
-from tests.https import plain
-from tests.pulls.calendars import PATH, Worker, event, text
+from tests.faults import crashing, pulled_day
+from tests.faults.pulled_day import PLAY_MS, PLAYS, PORTIONS, SCROBBLES
+from tests.pulls.calendars import event
 from tests.receivers.connecting import Served, connect, serving
 
 pytestmark = pytest.mark.proof
 
-RESTARTS: Final = 3
 LONGEST_S: Final = 120.0
 BEAT_S: Final = 45
 DOUBLED: Final = 5
@@ -79,7 +79,7 @@ class Message:
 
 
 DEVICE: Final = "alice-laptop"
-HOME, WORK = (52.5200, 13.4050), (52.4900, 13.3700)
+HOME, WORK, CLUB = (52.5200, 13.4050), (52.4900, 13.3700), (52.5000, 13.4200)
 TRACKS: Final = [f"Track {number}" for number in range(30)]
 STEPS: Final = {hour: 137 * hour + 11 for hour in range(7, 23)}
 """The steps of each hour."""
@@ -111,27 +111,26 @@ def beats() -> list[Message]:
     ]
 
 
+def plays() -> list[dict[str, Any]]:
+    """Return what a player submits."""
+    return [
+        {
+            "listened_at": epoch(at(19, 240 * number)),
+            "track_metadata": {
+                "artist_name": "Gorillaz",
+                "track_name": track,
+                "additional_info": {"duration_ms": 240_000},
+            },
+        }
+        for number, track in enumerate(TRACKS)
+    ]
+
+
 def listens() -> list[Message]:
     """Return plays, one at a time."""
     return [
-        Message(
-            "/1/submit-listens",
-            {
-                "listen_type": "single",
-                "payload": [
-                    {
-                        "listened_at": epoch(at(19, 240 * number)),
-                        "track_metadata": {
-                            "artist_name": "Gorillaz",
-                            "track_name": track,
-                            "additional_info": {"duration_ms": 240_000},
-                        },
-                    }
-                ],
-            },
-            {},
-        )
-        for number, track in enumerate(TRACKS)
+        Message("/1/submit-listens", {"listen_type": "single", "payload": [play]}, {})
+        for play in plays()
     ]
 
 
@@ -172,6 +171,18 @@ def places_of_overland() -> list[Message]:
     ]
 
 
+def places_of_osmand() -> list[Message]:
+    """Return points at the club from six to ten in the evening, every five minutes."""
+    return [
+        Message(
+            f"/receive/osmand/{{key}}?lat={CLUB[0]}&lon={CLUB[1]}&timestamp={epoch(at(18, second))}",
+            None,
+            {},
+        )
+        for second in range(0, 4 * 3600 + 1, 300)
+    ]
+
+
 def health() -> list[Message]:
     """Return steps of each hour, first a part of them and then all, and the heart rate of each minute."""
 
@@ -209,6 +220,7 @@ BY_KIND: Final = {
     "listenbrainz": listens,
     "owntracks": places_of_owntracks,
     "overland": places_of_overland,
+    "osmand": places_of_osmand,
     "health": health,
 }
 
@@ -216,19 +228,25 @@ BY_KIND: Final = {
 def authorized(kind: str, key: str) -> list[Message]:
     """Return the messages of an application with its key."""
     return [
-        replace(message, headers=message.headers | {"Authorization": f"Bearer {key}"})
+        # One application has the key in its address.
+        replace(
+            message,
+            path=message.path.replace("{key}", key),
+            headers=message.headers | {"Authorization": f"Bearer {key}"},
+        )
         for message in BY_KIND[kind]()
     ]
 
 
-def meetings() -> str:
-    """Return a calendar with two meetings of the day, one of them weekly since the week before."""
+def meetings() -> list[str]:
+    """Return three meetings of the day, one of them weekly since the week before."""
     weekly = f"{at(10) - timedelta(days=7):%Y%m%dT%H%M%SZ}"
-    once = f"{at(15):%Y%m%dT%H%M%SZ}"
-    return text(
+    once, late = f"{at(15):%Y%m%dT%H%M%SZ}", f"{at(17):%Y%m%dT%H%M%SZ}"
+    return [
         event("weekly", weekly, "DURATION:PT1H", "RRULE:FREQ=WEEKLY;COUNT=2", "SUMMARY:Weekly"),
         event("once", once, "DURATION:PT30M", "SUMMARY:Once"),
-    )
+        event("late", late, "DURATION:PT15M", "SUMMARY:Late"),
+    ]
 
 
 async def derive(settings: Settings, of: Person) -> None:
@@ -251,6 +269,11 @@ def answers(client: httpx2.Client, headers: dict[str, str]) -> dict[str, Any]:
     return {
         "coding": {row["project"]: row["total_ms"] for row in coding["data"]["projects"]},
         "listening": (music["totals"]["play_count"], music["totals"]["listened_ms"]),
+        "plays": Counter(row["source"] for row in ask("music/history", limit="1000")["data"]),
+        "code": sorted(
+            (row["provider"], row["type"], row["occurred_at"])
+            for row in ask("codehost/activity", limit="1000")["data"]
+        ),
         "points": len(ask("locations", limit="1000")["data"]),
         "visits": sorted(
             (row["started_at"], row["ended_at"]) for row in ask("locations/events")["data"]
@@ -266,17 +289,27 @@ def answers(client: httpx2.Client, headers: dict[str, str]) -> dict[str, Any]:
 def expected() -> dict[str, Any]:
     """Return the same, computed from what was sent."""
 
-    def instants(first: datetime, last: datetime) -> tuple[str, str]:
-        return (f"{first:%Y-%m-%dT%H:%M:%S}.000Z", f"{last:%Y-%m-%dT%H:%M:%S}.000Z")
+    def instants(*times: datetime) -> tuple[str, ...]:
+        return tuple(f"{time:%Y-%m-%dT%H:%M:%S}.{time.microsecond // 1000:03}Z" for time in times)
 
+    # What the player sent here and ListenBrainz has as well is one play. Another service has keys of its own:
+    # its plays are kept beside them, since which of them are the same can only be guessed.
+    plays = Counter(listenbrainz=len(TRACKS) + PORTIONS * PLAYS, lastfm=PORTIONS * SCROBBLES)
+    commits = [each for portion in range(PORTIONS) for each in pulled_day.commits(at(0), portion)]
+    opened = [pulled_day.commits(at(0), portion)[-1] for portion in range(PORTIONS)]
     return {
         "coding": {"notes": sum(1000 * (last - first) for first, last in WORDS)},
-        "listening": (len(TRACKS), 240_000 * len(TRACKS)),
-        "points": 2 * (8 * 12 + 1),
-        "visits": [instants(at(0), at(8)), instants(at(9), at(17))],
+        "listening": (plays.total(), 240_000 * len(TRACKS) + PORTIONS * PLAYS * PLAY_MS),
+        "plays": plays,
+        "code": sorted(
+            [(host, "commit", *instants(each)) for host in ("github", "gitlab") for each in commits]
+            + [("github", "pull_request", *instants(each)) for each in opened]
+        ),
+        "points": 2 * (8 * 12 + 1) + 4 * 12 + 1,
+        "visits": [instants(at(0), at(8)), instants(at(9), at(17)), instants(at(18), at(22))],
         "steps": [sum(STEPS.values())],
         "pulse": sorted(PULSE.values()),
-        "meetings": [("Once", 1_800_000), ("Weekly", 3_600_000)],
+        "meetings": [("Late", 900_000), ("Once", 1_800_000), ("Weekly", 3_600_000)],
     }
 
 
@@ -308,13 +341,16 @@ class Day:
             else:
                 waiting.insert(0, message)
 
-    def restart(self, after: int, senders: list[Future[None]]) -> None:
-        """Kill the database after so many messages are taken, and start it again."""
-        while self.taken < after and not all(sender.done() for sender in senders):
+    def wait(self, after: int, work: list[Future[None]]) -> None:
+        """Wait until so many messages are taken, or all work is done."""
+        while self.taken < after and not all(each.done() for each in work):
             time.sleep(0.005)  # the senders decide how long it takes
-        for sender in senders:
-            if sender.done():
-                sender.result()
+        for each in work:
+            if each.done():
+                each.result()
+
+    def restart(self) -> None:
+        """Kill the database, and start it again."""
         crashing.kill(self.postgres)
         self.postgres.stop()
         self.postgres.start()
@@ -340,29 +376,66 @@ def day(tmp_path: Path) -> Iterator[Day]:
         shutil.rmtree(directory)
 
 
+COUNTED: Final = """
+    select source,
+           sum(added)::integer
+      from profile.import_part
+     where kind in ('code', 'music')
+     group by source
+     order by source
+"""
+STORED: Final = """
+    select source,
+           count(*)::integer
+      from (
+               select source
+                 from music.listen
+                union all
+               select provider
+                 from code.event
+           ) as stored
+     group by source
+     order by source
+"""
+
+
 def test_a_day_through_all_connections_is_whole_after_restarts(day: Day) -> None:
-    with day.owner() as owner:
-        alice = person(owner, "alice")
-        owner.execute("update identity.user set timezone = 'Europe/Berlin'")
-        headers = alice.headers(
-            "read:activity", "read:health", "read:location", "read:music", "read:content"
-        )
-        sent = {kind: authorized(kind, connect(owner, alice, kind).key) for kind in BY_KIND}
-    total = sum(map(len, sent.values()))
     until = time.monotonic() + LONGEST_S
+    with ExitStack() as within:
+        with day.owner() as owner:
+            alice = person(owner, "alice")
+            owner.execute("update identity.user set timezone = 'Europe/Berlin'")
+            headers = alice.headers(
+                *("read:activity", "read:code", "read:content"),
+                *("read:health", "read:location", "read:music"),
+            )
+            sent = {kind: authorized(kind, connect(owner, alice, kind).key) for kind in BY_KIND}
+            pulled = within.enter_context(
+                pulled_day.pulled_day(day.settings, owner, alice, at(0), plays(), meetings())
+            )
+        total = sum(map(len, sent.values()))
 
-    with ThreadPoolExecutor(len(sent) + 1) as threads:
-        work = [threads.submit(day.send, messages, until) for messages in sent.values()]
-        for number in range(1, RESTARTS + 1):
-            day.restart(total * number // (RESTARTS + 1), work)
-        for each in work:
-            each.result()
+        with ThreadPoolExecutor(len(sent) + len(pulled.pulling)) as threads:
+            work = [threads.submit(day.send, messages, until) for messages in sent.values()]
+            work += [threads.submit(pulled.work, each, until) for each in pulled.pulling]
+            day.wait(total // 4, work)
+            pulled.wait_until_all_are_asked(until)
+            day.restart()
+            pulled.may_answer.set()
+            day.wait(total // 2, work)
+            with pulled.locked(until):
+                day.restart()
+            day.wait(total * 3 // 4, work)
+            day.restart()
+            for each in work:
+                each.result()
+        lines = [each.once(until) for each in pulled.pulling]
 
+    assert [line for line in lines if not line.endswith(" new=0 changed=0")] == []
     with day.owner() as owner:
-        with https.host(lambda _: plain(meetings().encode())) as host:
-            pulled = Worker.of(day.settings, owner, alice, host.url(PATH)).pull(host)
         asyncio.run(derive(day.settings, alice))
-        assert pulled == "read=3 new=3 changed=0"
         refused = owner.execute("select reason, count, examples from profile.import_refusal")
         assert refused.fetchall() == []
+        # The receipts have counted each of them once.
+        assert owner.execute(COUNTED).fetchall() == owner.execute(STORED).fetchall()
     assert answers(day.served.client, headers) == expected()
