@@ -19,13 +19,20 @@ begin
 end
 $$;
 
+-- The earlier ones, which knew no projects.
+drop function if exists svc.keep_beats(text, bigint[], uuid[], json, bigint[], bigint[]);
+drop function if exists svc.derived_sessions(bigint, bigint);
+drop function if exists svc.sessions_of_import(uuid, uuid, bigint[], bigint[]);
+
 -- The sessions of an import that overlap any of the windows, which are given as two arrays of their edges: an array of
--- arrays. A session comes once for each window.
+-- arrays. A session comes once for each window. With `p_projects`, only sessions of these come, and those that may have
+-- the key of one: its parts are separated by colons, and a project or a language can have one.
 create or replace function svc.sessions_of_import(
     p_user_id uuid,
     p_import_id uuid,
     p_from_ms bigint[],
-    p_to_ms bigint[]
+    p_to_ms bigint[],
+    p_projects text[]
 )
 returns json
 language plpgsql
@@ -64,6 +71,12 @@ begin
            and session.started_at > timestamptz 'epoch' + (near.from_ms - 86400001) * interval '1 millisecond'
            and session.started_at <= timestamptz 'epoch' + near.to_ms * interval '1 millisecond'
            and session.ended_at >= timestamptz 'epoch' + near.from_ms * interval '1 millisecond'
+           and (
+               p_projects is null
+               or session.project = any (p_projects)
+               or session.project like '%:%'
+               or session.language like '%:%'
+           )
           join activity.device
             on device.user_id = p_user_id
            and device.device_id = session.device_id
@@ -72,15 +85,17 @@ end
 $$;
 
 -- Keeps the beats of a batch that are not kept yet: times and keys, and the beats as a JSON array. Returns the indexes of
--- those that it has added, and the sessions of the open import near the windows. Null: the device does not exist, and
--- nothing is kept. Until the transaction ends, no other changes beats and sessions of the import.
+-- those that it has added, and the sessions of the open import near the windows and of the projects (above). Null: the
+-- device does not exist, and nothing is kept. Until the transaction ends, no other changes beats and sessions of the
+-- import.
 create or replace function svc.keep_beats(
     p_device   text,
     p_at_ms    bigint[],
     p_keys     uuid[],
     p_contents json,
     p_from_ms  bigint[],
-    p_to_ms    bigint[]
+    p_to_ms    bigint[],
+    p_projects text[] default null
 )
 returns json
 language plpgsql
@@ -136,7 +151,7 @@ begin
         'added',
         added,
         'sessions',
-        svc.sessions_of_import(owner_id, open_id, p_from_ms, p_to_ms)
+        svc.sessions_of_import(owner_id, open_id, p_from_ms, p_to_ms, p_projects)
     );
 end
 $$;
@@ -173,8 +188,8 @@ as $$
            ) as kept
 $$;
 
--- The sessions of the open import that overlap a window.
-create or replace function svc.derived_sessions(p_from_ms bigint, p_to_ms bigint)
+-- The sessions of the open import that overlap a window, of projects (above).
+create or replace function svc.derived_sessions(p_from_ms bigint, p_to_ms bigint, p_projects text[] default null)
 returns json
 language sql
 stable
@@ -185,7 +200,8 @@ as $$
                svc.import_user_id(),
                svc.open_import_id(svc.import_user_id()),
                array[p_from_ms],
-               array[p_to_ms]
+               array[p_to_ms],
+               p_projects
            )
 $$;
 

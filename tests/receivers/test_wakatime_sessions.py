@@ -4,9 +4,10 @@ import copy
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from itertools import groupby
 from typing import Any, Final, LiteralString
 from uuid import uuid4
@@ -52,6 +53,17 @@ class Editor:
         heartbeats = [
             Heartbeat(beat, beat.file or "svc/app.py", {"category": "coding"}) for beat in beats
         ]
+        with self.target() as target:
+            changes = beat_sessions.store(
+                target, beats[0].device, heartbeats, gap_ms=gap_ms, now_ms=now_ms
+            )
+            assert changes is not None
+            beat_sessions.replace(target, changes)
+        return changes.added
+
+    @contextmanager
+    def target(self) -> Iterator[Target]:
+        """Open the session of the connection for a transaction."""
         with self.connection.transaction():
             opened = self.connection.execute(
                 SQL["open_receiver"],
@@ -62,15 +74,9 @@ class Editor:
                 },
             ).fetchone()
             assert opened is not None
-            target = Target(
+            yield Target(
                 self.connection, self.person.user_id, opened[2], ZoneInfo("UTC"), full_urls=False
             )
-            changes = beat_sessions.store(
-                target, beats[0].device, heartbeats, gap_ms=gap_ms, now_ms=now_ms
-            )
-            assert changes is not None
-            beat_sessions.replace(target, changes)
-        return changes.added
 
     def sessions(self) -> list[tuple[Any, ...]]:
         """Return project, language, kind, first and last beat, and what the beats have in common."""
@@ -393,6 +399,31 @@ def test_what_others_wrote_under_a_key_is_left_alone(
     assert [each[0] for each in editor.sessions() if each[0] == "mine"] == ["mine"]
     # Connections of one person do not join each other's sessions.
     assert editor.spans()[1:] == [(90, 95), (100, 100)]
+
+
+def test_a_batch_reads_the_sessions_of_its_projects_alone(editor: Editor) -> None:
+    editor.send(at(0), at(0, project="other", file="x"), at(0, project="a:b", file="y"))
+    window = (START - MINUTE, START + MINUTE)
+
+    with editor.target() as target:
+        row = target.connection.execute(
+            "select svc.derived_sessions(%s, %s, array['svc'])", window
+        ).fetchone()
+
+    # A name with a colon can be a part of the key of another project's session.
+    assert row is not None
+    assert sorted(session[2] for session in row[0]) == ["a:b", "svc"]
+
+
+def test_names_with_colons_do_not_share_a_session(editor: Editor) -> None:
+    for project, language in (("a:b", "c"), ("a", "b:c")) * 2:
+        named = partial(at, project=project, language=language, file=project)
+        editor.send(named(0), named(1))
+
+    assert [(each[0], each[1], each[4] - each[3]) for each in editor.sessions()] == [
+        ("a", "b:c", MINUTE),
+        ("a:b", "c", MINUTE),
+    ]
 
 
 def test_batches_at_the_same_time_wait_for_each_other(editor: Editor, deployment: Settings) -> None:

@@ -119,6 +119,7 @@ def store(
         "contents": _compact([sent[each].content for each in recent]),
         "from_ms": _array(window[0] for window in windows),
         "to_ms": _array(window[1] for window in windows),
+        "projects": sorted({each.beat.project for each in sent.values()}),
     }
     result = _value(target, "keep_beats", parameters)
     if result is None and _add_device(target, device):
@@ -274,7 +275,8 @@ class Chains:
         start_ms = links[0].run.start_ms
         # No beat is kept longer than a month, and none is accepted that is more than a day ahead.
         window = {"from_ms": start_ms, "to_ms": start_ms + KEPT_MS + 3 * DAY_MS}
-        found = sessions_of(_value(self.target, "derived_sessions", window))
+        values = window | {"projects": [group[1]]}
+        found = sessions_of(_value(self.target, "derived_sessions", values))
         for other, sessions in found.items():
             taken |= {link.key: other for link in sessions if link.key}
         known = {link.key for link in links}

@@ -8,12 +8,13 @@ select svc.keep_beats(
            %(keys)s::uuid[],
            %(contents)s::json,
            %(from_ms)s::bigint[],
-           %(to_ms)s::bigint[]
+           %(to_ms)s::bigint[],
+           %(projects)s::text[]
        )
 
 -- name: derived_sessions
--- The sessions of the connection that overlap a window.
-select svc.derived_sessions(%(from_ms)s, %(to_ms)s)
+-- The sessions of a project that overlap a window.
+select svc.derived_sessions(%(from_ms)s, %(to_ms)s, %(projects)s::text[])
 
 -- name: kept_beats
 -- The beats of the connection between two times.
