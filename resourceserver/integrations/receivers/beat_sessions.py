@@ -243,6 +243,7 @@ class Chains:
         self, group: Group, links: list[Link], taken: dict[str, Group]
     ) -> Iterator[tuple[list[Link], list[Run]]]:
         """Yield the chains of a group, each with the sessions that it becomes."""
+        links = _sorted(links)
         while links:
             chain, rest = self._first(links)
             try:
@@ -257,8 +258,7 @@ class Chains:
             links = rest
 
     def _first(self, links: list[Link]) -> tuple[list[Link], list[Link]]:
-        """Return the first chain of links, and all others."""
-        links.sort(key=lambda link: link.run.start_ms)
+        """Return the first chain of sorted links, and all others."""
         end_ms = links[0].run.end_ms
         for place, link in enumerate(links):
             if link.run.start_ms >= end_ms + self.gap_ms:
@@ -271,7 +271,7 @@ class Chains:
         return beats.joined(runs, self.gap_ms, may_divide=may_divide)
 
     def _with_later(self, group: Group, links: list[Link], taken: dict[str, Group]) -> list[Link]:
-        """Return links, and all later sessions of their group that may belong to the first chain."""
+        """Return links and all later sessions of their group that may belong to the first chain, sorted."""
         start_ms = links[0].run.start_ms
         # No beat is kept longer than a month, and none is accepted that is more than a day ahead.
         window = {"from_ms": start_ms, "to_ms": start_ms + KEPT_MS + 3 * DAY_MS}
@@ -280,7 +280,7 @@ class Chains:
         for other, sessions in found.items():
             taken |= {link.key: other for link in sessions if link.key}
         known = {link.key for link in links}
-        return [*links, *(link for link in found.get(group, ()) if link.key not in known)]
+        return _sorted([*links, *(link for link in found.get(group, ()) if link.key not in known)])
 
     def _of_beats(self, group: Group, chain: list[Link]) -> list[Link]:
         """Return the beats of a chain, between which it can be divided; the chain if not all can be read."""
@@ -296,6 +296,10 @@ class Chains:
         if len(own) != sum(link.run.beat_count for link in chain):
             return chain
         return [Link(Run.of(beat)) for beat in own]
+
+
+def _sorted(links: list[Link]) -> list[Link]:
+    return sorted(links, key=lambda link: link.run.start_ms)
 
 
 def beat_of(at_ms: int, content: dict[str, Any]) -> Beat:
