@@ -182,7 +182,7 @@ _KINDS: Final = (
             Field(
                 "token",
                 "Token",
-                "A personal token with the scope read_api, from the server that is named below.",
+                "A personal token of your GitLab server, with the scope read_api.",
                 is_secret=True,
                 link="https://gitlab.com/-/user_settings/personal_access_tokens",
             ),

@@ -16,7 +16,7 @@ class Setup(NamedTuple):
     """How one application is set up."""
 
     steps: tuple[str, ...]
-    """What to do, in order, a sentence or two each."""
+    """What to do by hand, in order, a sentence or two each."""
     texts: tuple[tuple[str, str], ...]
     """What to copy, each text with the label of its field."""
     link: str | None = None
@@ -51,6 +51,11 @@ def _wakatime(base_url: str, key: str) -> Setup:
             ("API address", address),
             ("API key", key),
         ),
+        warnings=(
+            "The older command line in Python (version 13 and before) sends to this address, but its "
+            "option --today ignores api_url: it asks wakatime.com, and sends this key there. Use "
+            "wakatime-cli for totals in an editor.",
+        ),
     )
 
 
@@ -58,15 +63,14 @@ def _listenbrainz(base_url: str, key: str) -> Setup:
     return Setup(
         steps=(
             "Open the scrobbling settings of your music player or scrobbler, and choose ListenBrainz.",
-            "Enter this address as the server (some applications call it API URL or custom instance), "
-            "and the token.",
-            "If the application asks for the whole address of the submission, use the second one.",
+            "Enter the server address (some applications call it API URL or custom instance) and the "
+            "user token.",
+            "If the application asks for the whole address of the submission, enter that one instead.",
         ),
         texts=(
             ("Server address", base_url),
             ("User token", key),
             ("Address of the submission", f"{base_url}/1/submit-listens"),
-            ("Server address with a path", f"{base_url}/api/compat/listenbrainz"),
         ),
     )
 
@@ -87,9 +91,8 @@ def _owntracks(base_url: str, key: str) -> Setup:
     return Setup(
         steps=(
             "Install OwnTracks on the phone and allow it to use the location at all times.",
-            "Open the link on the phone, or scan the code with its camera, and confirm the import.",
-            "Or enter it by hand: Preferences, Connection, mode HTTP, then address, user name and "
-            "password. Leave the encryption key empty.",
+            "Enter address, user name and password: Preferences, Connection, mode HTTP. Leave the "
+            "encryption key empty.",
         ),
         texts=(("Address", address), ("User name", "svc"), ("Password", key)),
         link=link,
@@ -107,8 +110,7 @@ def _overland(base_url: str, key: str) -> Setup:
     return Setup(
         steps=(
             "Install Overland on the phone and allow it to use the location at all times.",
-            "Open the link on the phone, or scan the code with its camera.",
-            "Or enter it by hand: Settings, Receiver Endpoint, then address and access token.",
+            "Enter address and access token: Settings, Receiver Endpoint.",
             "Switch tracking on.",
         ),
         texts=(("Receiver endpoint", address), ("Access token", key), ("Device ID", "phone")),

@@ -117,7 +117,9 @@ def _explain(kind: Kind, chosen: Settings) -> None:
     for step in how.steps:
         click.echo(f"- {step}", err=True)
     for label, text in how.texts:
-        click.echo(f"{label}: {text.rstrip()}", err=True)
+        # Several lines are copied as a whole, so none of them begins with the label.
+        gap = "\n" if "\n" in text else " "
+        click.echo(f"{label}:{gap}{text.rstrip()}", err=True)
 
 
 def _values(kind: Kind, assignments: Sequence[str]) -> dict[str, str]:

@@ -63,6 +63,12 @@ def test_the_key_alone_is_printed_to_standard_output(
     assert (row["kind"], row["name"], row["state"]) == (kind, "My phone", "waiting")
 
 
+def test_lines_of_a_file_are_printed_below_their_label(chosen: Settings, alice: Person) -> None:
+    added = run(chosen, "connection add wakatime alice@example.org")
+
+    assert "~/.wakatime.cfg:\n[settings]\napi_url = " in added.stderr
+
+
 def test_a_secret_is_read_from_a_prompt_or_standard_input_and_sealed(
     chosen: Settings, owner: Rows, alice: Person
 ) -> None:

@@ -2,9 +2,11 @@
 
 import json
 import os
+import socket
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing
@@ -132,6 +134,30 @@ def test_the_client_keeps_its_beats_until_its_key_is_right(
 
     assert unsent(tmp_path) == 0
     assert editor.state == (2, None)
+
+
+def test_the_client_of_editors_shows_the_total_of_another_service(tmp_path: Path) -> None:
+    # Therefore the page with the key warns of this option (shared/setups.py).
+    with socket.create_server(("127.0.0.1", 0)) as proxy:
+        seen: list[bytes] = []
+
+        def take() -> None:
+            connection, _ = proxy.accept()
+            with connection:
+                seen.append(connection.recv(100))
+
+        taking = threading.Thread(target=take, daemon=True)
+        taking.start()
+        run(
+            WAKATIME,
+            tmp_path,
+            *("--today", "--key", str(uuid4()), "--api-url", f"http://127.0.0.1:9{BASE}"),
+            *("--proxy", f"http://127.0.0.1:{proxy.getsockname()[1]}"),
+            status=102,
+        )
+        taking.join(10)
+
+    assert [each.split()[:2] for each in seen] == [[b"CONNECT", b"api.wakatime.com:443"]]
 
 
 def test_a_tracker_by_hand_gets_an_answer_that_it_can_read(

@@ -75,3 +75,9 @@ def test_only_phones_are_warned_of_an_address_that_they_cannot_reach(address: st
 
     assert warned == ["owntracks", "overland", "osmand", "health"]
     assert setup("overland", "https://svc.example", KEY).warnings == ()
+
+
+def test_wakatime_warns_of_the_option_that_ignores_the_address() -> None:
+    assert "--today ignores api_url" in "".join(
+        setup("wakatime", "https://svc.example", KEY).warnings
+    )
