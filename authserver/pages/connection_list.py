@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 from uuid import UUID
 
-from shared.connections import KINDS, PROBLEMS, Field, Kind, Problem, State
+from shared.connections import KINDS, PROBLEMS, RECEIVERS, Field, Kind, Problem, State
 from shared.settings import Settings
 
 TAGS: Final[Mapping[State, str]] = {
@@ -110,6 +110,13 @@ class Connection:
         return self.state == "live" and at is not None and at > datetime.now(UTC) - _NEW
 
     @property
+    def is_key_new(self) -> bool:
+        """Whether its key replaces one that brought records, and has not been used yet."""
+        if self.key_created_at is None or self.first_record_at is None:
+            return False
+        return self.key_used_at is None and self.key_created_at > self.first_record_at
+
+    @property
     def is_listed(self) -> bool:
         """Whether lists show it: not if it has ended and left nothing."""
         return self.state != "stopped" or (self.record_count > 0 and not self.is_removed)
@@ -131,6 +138,11 @@ def can_connect(kind: Kind, chosen: Settings) -> bool:
     if kind.way == "sends":
         return kind.name in chosen.receivers
     return chosen.sealing_public_key is not None
+
+
+def switched_off(chosen: Settings) -> dict[str, Kind]:
+    """Return the applications by kind whose receivers the operator has not switched on."""
+    return {name: KINDS[name] for name in RECEIVERS if not can_connect(KINDS[name], chosen)}
 
 
 def offered(chosen: Settings) -> dict[str, list[Kind]]:

@@ -266,7 +266,8 @@ async def ask_end(server: Server, request: Request) -> Response:
     query = forms.decode(request.scope["query_string"])
     view = back.path(query)
     linked = back.texts(query, "connection")
-    visit = await server.visit(request, back.address(PATH, linked, view), is_fresh=True, back=view)
+    address = back.address(f"{PATH}/end", linked, view)
+    visit = await server.visit(request, address, is_fresh=True, back=view)
     return _end_page(server, visit, await _connection(server, visit, linked.get("connection")))
 
 
@@ -400,6 +401,7 @@ async def _list(
         "connections": [each for each in listed if each.state != "stopped"],
         "ended": [each for each in listed if each.state == "stopped"],
         "groups": connection_list.offered(chosen),
+        "switched_off": connection_list.switched_off(chosen),
         "has_receivers": bool(chosen.receivers),
         "has_pulls": chosen.sealing_public_key is not None,
     }
@@ -428,6 +430,7 @@ def _form(
         "draft": draft,
         "values": {name: text for name, text in draft.typed.items() if name not in secret},
         "reads": SCOPES.get(draft.kind.reads or ""),
+        "own_address": back.address(PATH, {"new": draft.kind.name}, visit.back),
     }
     page = Page("connection_new.html", content, status, current_path=f"{PATH}/new")
     return server.pages.render(page, visit.browser)
@@ -438,7 +441,7 @@ async def _key_page(server: Server, visit: Visit, connection_id: UUID, key: str)
     (connection,) = await _connections(server, visit, connection_id)
     how = setup(connection.kind, server.settings.base_url, key)
     content = {
-        **_one_content(visit, connection),
+        **_one_content(server, visit, connection),
         "key": key,
         "setup": how,
         "code": None
@@ -449,10 +452,12 @@ async def _key_page(server: Server, visit: Visit, connection_id: UUID, key: str)
     return server.pages.render(page, visit.browser)
 
 
-def _one_content(visit: Visit, connection: Connection) -> dict[str, object]:
+def _one_content(server: Server, visit: Visit, connection: Connection) -> dict[str, object]:
     return {
         "back": visit.back,
         "connection": connection,
+        "own_address": _address(visit, connection),
+        "switched_off": connection_list.switched_off(server.settings),
         "now": datetime.now(UTC),
         "ago": connection_list.ago,
     }
@@ -468,7 +473,7 @@ def _one(
     status: int = 200,
 ) -> Response:
     """Return the page of one connection."""
-    content = {**_one_content(visit, connection), "problem": problem, "done": done}
+    content = {**_one_content(server, visit, connection), "problem": problem, "done": done}
     page = Page(
         "connection.html", content, status, may_ask_own_server=True, current_path=f"{PATH}/one"
     )

@@ -18,7 +18,7 @@ from starlette.testclient import TestClient
 import authserver.app
 from authserver.pages import connections
 from shared import keys, sealing
-from shared.connections import KINDS, MOST
+from shared.connections import KINDS, MOST, RECEIVERS
 from shared.settings import Settings
 from tests.client import AppClient
 from tests.conftest import Connect, Person
@@ -353,6 +353,34 @@ def test_what_is_switched_off_is_not_offered_and_the_page_says_how_to_switch_it_
             {"problem": "key_refused", "failing_since": timedelta(hours=1), "is_refused": True},
             "key refused since",
         ),
+def test_what_an_operator_switched_off_again_says_so(
+    closed: Visitor, alice_browser: Visitor, owner: Rows
+) -> None:
+    fill(alice_browser, "owntracks")
+    closed.cookies.update(alice_browser.cookies)
+    words = "has not switched OwnTracks on, so nothing that it sends arrives."
+
+    for address in (PATH, one(owner)):
+        assert words in text_of(closed.get(address))
+        assert words not in text_of(alice_browser.get(address))
+    note(owner, paused_at=datetime.now(UTC))
+    assert words not in text_of(closed.get(PATH))
+
+
+def test_the_list_names_the_applications_that_are_not_switched_on(
+    settings: Settings, alice: Person
+) -> None:
+    kinds = tuple(kind for kind in RECEIVERS if kind not in ("osmand", "health"))
+    app = authserver.app.create(replace(settings, receivers=kinds))
+    with AppClient(app, "http://localhost:8400") as client:
+        page = text_of(visitor_of(client, settings, alice).get(PATH))
+
+    assert (
+        "Not switched on here: OsmAnd, Traccar or GPSLogger; Health from a phone. The operator"
+        in page
+    )
+
+
         ({"problem": "brand_new", "failing_since": timedelta(hours=1)}, "Brand new."),
         ({"paused_at": timedelta(hours=1)}, "paused since"),
     ],
@@ -446,6 +474,25 @@ def test_secrets_that_are_entered_again_replace_those_that_were_typed(
     )
     owner.execute("delete from svc.turn")
     page = alice_browser.get(one(owner, "calendar"))
+def test_the_page_of_a_new_key_waits_until_it_is_used(alice_browser: Visitor, owner: Rows) -> None:
+    words = "The application has not used its new key yet."
+    fill(alice_browser, "owntracks")
+    before = datetime.now(UTC) - timedelta(minutes=5)
+    note(owner, first_record_at=before, last_record_at=before)
+    owner.execute("update profile.integration_key set created_at = now() - interval '1 hour'")
+    first = alice_browser.get(one(owner))
+    renewed = submit(alice_browser, first, "/key")
+    owner.execute("update profile.integration_key set last_used_at = now()")
+    used = alice_browser.get(one(owner))
+
+    assert words not in text_of(first)
+    assert words in text_of(renewed)
+    assert "Received" not in text_of(renewed)
+    assert 'data-awaited="true"' in renewed.text
+    assert words not in text_of(used)
+    assert 'data-awaited="false"' in used.text
+
+
     empty = submit(alice_browser, page, "/secrets")
     wrong = submit(alice_browser, page, "/secrets", field_address="http://calendar.example/")
     refused = owner.execute("select next_pull_at > now() from profile.connection").fetchone()
