@@ -36,9 +36,11 @@ PATHS: Final = (
 """The paths, besides pending requests, to which sign-in may redirect."""
 _LONGEST_EMAIL: Final = 254
 _LINKED: Final = frozenset(
-    f"/settings/{name}" for name in ("categories", "connections", "devices", "goals")
+    f"/settings/{name}"
+    for name in ("categories", "connections", "connections/end", "devices", "goals")
 )
-"""Those of PATHS that may have a query, because views of the dashboard link to them (``back.address``)."""
+"""The paths that may have a query: views of the dashboard link to them (``back.address``), or the query says
+what the page is about."""
 _QUERY: Final = re.compile(r"[A-Za-z0-9_.~%&=+-]{1,6000}")
 
 _FAILED: Final = (
@@ -68,7 +70,7 @@ def next_path(text: str) -> str:
 
 
 def is_page(text: str) -> bool:
-    """Return whether ``text`` is a path of PATHS, with a query only where the dashboard links there."""
+    """Return whether ``text`` is a path of PATHS, or one with a query that may have one."""
     path, mark, query = text.partition("?")
     if not mark:
         return path in PATHS

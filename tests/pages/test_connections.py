@@ -294,19 +294,35 @@ def test_an_old_sign_in_keeps_what_was_typed_except_for_secrets(
     assert ADDRESS not in refused.text
     assert "Type it again" in refused.text
     assert 'href="/confirm?next=/settings/connections%3Fnew%3Dcalendar"' in before.text
+    linked = alice_browser.get(f"{PATH}?new=calendar&back=/sources").text
+    assert "%3Fnew%3Dcalendar%26back%3D%252Fsources" in linked
     assert [each.action for each in forms(before)] == ["/sign-out"]
 
 
-def test_after_the_confirmation_the_form_of_the_kind_follows(
-    alice_browser: Visitor, owner: Rows, settings: Settings
+@pytest.mark.parametrize("kind", ["new", "secrets", "end"])
+def test_after_the_confirmation_the_same_page_follows(
+    alice_browser: Visitor, owner: Rows, kind: str
 ) -> None:
+    fill(alice_browser, "calendar", field_address=ADDRESS)
+    page = {
+        "new": f"{PATH}?new=calendar",
+        "secrets": one(owner, "calendar"),
+        "end": one(owner, "calendar").replace("?", "/end?"),
+    }[kind]
     make_old(owner)
-    asked = alice_browser.get("/confirm?next=/settings/connections%3Fnew%3Dcalendar")
+    before = alice_browser.get(f"{page}&back=/sources")
+    (link,) = (
+        [before.headers["location"]]
+        if before.status_code == 303
+        else re.findall(r'href="(/confirm[^"]*)"', before.text)
+    )
+    asked = alice_browser.get(link)
     form = next(n for n, each in enumerate(forms(asked)) if each.action == "/confirm")
 
     confirmed = alice_browser.submit(asked, form=form, password="an owl reads under the lamp")
 
-    assert confirmed.headers["location"] == f"{PATH}?new=calendar"
+    assert confirmed.headers["location"] == f"{page}&back=%2Fsources"
+    assert "/secrets" not in before.text
 
 
 @pytest.fixture
@@ -337,22 +353,6 @@ def test_what_is_switched_off_is_not_offered_and_the_page_says_how_to_switch_it_
     assert owner.execute("select count(*) from profile.connection").fetchone() == (0,)
 
 
-# The state
-
-
-@pytest.mark.parametrize(
-    ("columns", "words"),
-    [
-        ({}, "waiting for the first record"),
-        ({"last_record_at": timedelta(minutes=2, seconds=5)}, "live last record 2 minutes ago"),
-        (
-            {"problem": "unreachable", "failing_since": timedelta(hours=1)},
-            "The server of the service could not be reached.",
-        ),
-        (
-            {"problem": "key_refused", "failing_since": timedelta(hours=1), "is_refused": True},
-            "key refused since",
-        ),
 def test_what_an_operator_switched_off_again_says_so(
     closed: Visitor, alice_browser: Visitor, owner: Rows
 ) -> None:
@@ -381,6 +381,22 @@ def test_the_list_names_the_applications_that_are_not_switched_on(
     )
 
 
+# The state
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ({}, "waiting for the first record"),
+        ({"last_record_at": timedelta(minutes=2, seconds=5)}, "live last record 2 minutes ago"),
+        (
+            {"problem": "unreachable", "failing_since": timedelta(hours=1)},
+            "The server of the service could not be reached.",
+        ),
+        (
+            {"problem": "key_refused", "failing_since": timedelta(hours=1), "is_refused": True},
+            "key refused since",
+        ),
         ({"problem": "brand_new", "failing_since": timedelta(hours=1)}, "Brand new."),
         ({"paused_at": timedelta(hours=1)}, "paused since"),
     ],
@@ -458,22 +474,6 @@ def test_a_new_key_ends_the_old_one_and_a_reload_makes_no_other(
     assert events(owner) == ["connection_added", "connection_key_renewed"]
 
 
-def test_secrets_that_are_entered_again_replace_those_that_were_typed(
-    alice_browser: Visitor, alice: Person, owner: Rows
-) -> None:
-    fill(alice_browser, "calendar", field_address=ADDRESS, field_password="first")
-    owner.execute(
-        """
-        update profile.connection
-           set state = '{"etag": "1"}',
-               problem = 'key_refused',
-               failing_since = now(),
-               is_refused = true,
-               next_pull_at = now() + interval '1 day'
-        """
-    )
-    owner.execute("delete from svc.turn")
-    page = alice_browser.get(one(owner, "calendar"))
 def test_the_page_of_a_new_key_waits_until_it_is_used(alice_browser: Visitor, owner: Rows) -> None:
     words = "The application has not used its new key yet."
     fill(alice_browser, "owntracks")
@@ -493,6 +493,22 @@ def test_the_page_of_a_new_key_waits_until_it_is_used(alice_browser: Visitor, ow
     assert 'data-awaited="false"' in used.text
 
 
+def test_secrets_that_are_entered_again_replace_those_that_were_typed(
+    alice_browser: Visitor, alice: Person, owner: Rows
+) -> None:
+    fill(alice_browser, "calendar", field_address=ADDRESS, field_password="first")
+    owner.execute(
+        """
+        update profile.connection
+           set state = '{"etag": "1"}',
+               problem = 'key_refused',
+               failing_since = now(),
+               is_refused = true,
+               next_pull_at = now() + interval '1 day'
+        """
+    )
+    owner.execute("delete from svc.turn")
+    page = alice_browser.get(one(owner, "calendar"))
     empty = submit(alice_browser, page, "/secrets")
     wrong = submit(alice_browser, page, "/secrets", field_address="http://calendar.example/")
     refused = owner.execute("select next_pull_at > now() from profile.connection").fetchone()
