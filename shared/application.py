@@ -24,6 +24,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, ExceptionHandler, Receive, Scope, Send
 
+from shared import priority
 from shared.heads import UNREADABLE
 from shared.web import RefusedBody, RequestLog, answer_has_started, error_log
 
@@ -68,6 +69,7 @@ class Application(Starlette):
     ) -> None:
         """Take the arguments of Starlette; ``error_middleware`` also handles the answers to errors."""
         super().__init__(routes=routes, lifespan=lifespan)
+        priority.let_requests_interrupt_threads()
         # A path with an additional slash is another path, which does not exist.
         self.router.redirect_slashes = False
         paths = Paths.of(self.router.routes, self.router)

@@ -5,6 +5,7 @@ of a millisecond waits for those that compute for seconds. Linux has a priority 
 (setpriority(2)); a lower one costs nothing while a processor is free. No privilege is needed to lower it.
 """
 
+import asyncio
 import os
 import sys
 import threading
@@ -16,27 +17,63 @@ import psycopg
 
 LOWER: Final = 10
 """The niceness of long work: a tenth of the share of a thread at 0, where both are ready."""
+LITTLE_LOWER: Final = 5
+"""A third of the share: for work that others should wait for even less than for ``LOWER``."""
+_SWITCH_INTERVAL_S: Final = 0.000_5
+_TRIES: Final = 30
+_PAUSE_S: Final = 0.11
 
 
-def give_way() -> None:
+def give_way(niceness: int = LOWER) -> None:
     """Lower the priority of this thread, and of the threads that it starts from now on."""
     if sys.platform == "linux":
         with suppress(OSError):
-            _lower(threading.get_native_id())
+            _lower(threading.get_native_id(), niceness)
 
 
-def let_give_way(connection: psycopg.AsyncConnection[Any]) -> None:
+def let_requests_interrupt_threads() -> None:
+    """Have threads that compute give way to the one that answers requests after half a millisecond.
+
+    By default a thread keeps the interpreter for 5 ms. A request waits for that several times: each time a
+    part of it or of the database's answer has arrived.
+    """
+    sys.setswitchinterval(_SWITCH_INTERVAL_S)
+
+
+def let_give_way(connection: psycopg.AsyncConnection[Any], tries: int = _TRIES) -> None:
     """Lower the priority of the database process behind a connection, if it runs here and we may."""
-    if sys.platform != "linux" or not connection.info.host.startswith("/"):
+    if sys.platform != "linux" or not connection.info.host.startswith("/") or connection.closed:
         return
     pid = connection.info.backend_pid
     with suppress(OSError):
         # In another container the number may be that of a process of ours.
-        if Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"postgres: svc_"):
-            _lower(pid)
+        if not Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"postgres: svc_"):
+            return
+        _lower(pid, LOWER)
+        try:
+            _lower_session(pid)
+        except BlockingIOError:
+            # Linux lets those without a privilege do this ten times a second.
+            if tries > 1:
+                loop = asyncio.get_running_loop()
+                loop.call_later(_PAUSE_S, let_give_way, connection, tries - 1)
 
 
-def _lower(thread: int) -> None:
+def _lower(thread: int, niceness: int) -> None:
     # A privileged process could raise what is lower already.
-    if os.getpriority(os.PRIO_PROCESS, thread) < LOWER:
-        os.setpriority(os.PRIO_PROCESS, thread, LOWER)
+    if os.getpriority(os.PRIO_PROCESS, thread) < niceness:
+        os.setpriority(os.PRIO_PROCESS, thread, niceness)
+
+
+def _lower_session(pid: int) -> None:
+    """Lower the priority of the session of a process, if it leads one, as each process of PostgreSQL does.
+
+    Linux may share the processors between sessions first, and only then between the processes of a session
+    (autogroup in sched(7)). The priority of a process counts for nothing there if it is alone.
+    """
+    group = Path(f"/proc/{pid}/autogroup")
+    if os.getsid(pid) != pid or not group.exists():
+        return
+    # Such as "/autogroup-25 nice 0".
+    if int(group.read_text().split()[-1]) < LOWER:
+        group.write_text(str(LOWER))

@@ -1,5 +1,6 @@
 """Passwords: which ones are acceptable, and their hashes (Argon2id)."""
 
+import asyncio
 import re
 import secrets
 import statistics
@@ -8,12 +9,13 @@ import unicodedata
 from base64 import b64encode
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from typing import Final, TypeVar, TypeVarTuple
 
 import anyio
-import anyio.to_thread
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 from argon2.low_level import ARGON2_VERSION
@@ -149,6 +151,37 @@ def _decoy(argon2: PasswordHasher) -> str:
 
 
 @dataclass(frozen=True)
+class _Place:
+    """One thread that hashes, and the queue before it."""
+
+    threads: ThreadPoolExecutor
+    limiter: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(1))
+
+    @classmethod
+    def with_niceness(cls, niceness: int) -> "_Place":
+        """Return a place whose thread has this priority, so that other requests go on beside it.
+
+        It has a thread of its own, because a process without privileges cannot raise a priority again.
+        """
+        return cls(ThreadPoolExecutor(1, "hash", partial(priority.give_way, niceness)))
+
+    @property
+    def waiting(self) -> int:
+        """How many passwords wait."""
+        return self.limiter.statistics().tasks_waiting
+
+    @property
+    def ahead(self) -> int:
+        """How many passwords a new one waits for."""
+        return self.waiting + self.limiter.borrowed_tokens
+
+    async def run(self, work: Callable[[], Result]) -> Result:
+        """Run ``work`` when it is its turn."""
+        async with self.limiter:
+            return await asyncio.wrap_future(self.threads.submit(work))
+
+
+@dataclass(frozen=True)
 class Hasher:
     """Hashes and verifies in threads, at most two at once: one in each of two places.
 
@@ -160,9 +193,11 @@ class Hasher:
 
     argon2: PasswordHasher = field(default_factory=PasswordHasher)
     """By default with the parameters that RFC 9106 recommends for machines with little memory."""
-    limiter: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(1))
-    known_limiter: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(1))
-    """The place for known people."""
+    place: _Place = field(default_factory=partial(_Place.with_niceness, priority.LOWER))
+    known_place: _Place = field(
+        default_factory=partial(_Place.with_niceness, priority.LITTLE_LOWER)
+    )
+    """The place for known people. Strangers' passwords give way to theirs."""
     durations_s: deque[float] = field(default_factory=lambda: deque(maxlen=_MEASURED), repr=False)
     """How long the last passwords took, without the time in the queue."""
     first_measurement: anyio.Lock = field(default_factory=anyio.Lock, repr=False)
@@ -208,33 +243,30 @@ class Hasher:
 
     def expected_s(self, *, is_known: bool = False) -> float:
         """Return how long ``verify`` would take now: the queue, and the median of the last durations."""
-        queue = self._limiter(is_known).statistics()
-        ahead = queue.tasks_waiting + queue.borrowed_tokens
-        return statistics.median(self.durations_s) * (1 + ahead / queue.total_tokens)
+        return statistics.median(self.durations_s) * (1 + self._place(is_known).ahead)
 
     def is_outdated(self, stored: str) -> bool:
         """Return whether ``stored`` was hashed with parameters other than the current ones."""
         return self.argon2.check_needs_rehash(stored)
 
-    def _limiter(self, is_known: bool) -> anyio.CapacityLimiter:
-        return self.known_limiter if is_known else self.limiter
+    def _place(self, is_known: bool) -> _Place:
+        return self.known_place if is_known else self.place
 
     async def _run(
         self, is_known: bool, work: Callable[[*Texts], Result], *given: *Texts
     ) -> Result:
-        limiter = self._limiter(is_known)
-        if limiter.statistics().tasks_waiting >= _MAX_WAITING:
+        place = self._place(is_known)
+        if place.waiting >= _MAX_WAITING:
             raise TooManySignIns
 
         def measured() -> Result:
-            priority.give_way()
             begun = time.perf_counter()
             try:
                 return work(*given)
             finally:
                 self.durations_s.append(time.perf_counter() - begun)
 
-        return await anyio.to_thread.run_sync(measured, limiter=limiter)
+        return await place.run(measured)
 
     def _verify(self, stored: str, password: str) -> bool:
         try:
