@@ -1,6 +1,7 @@
 """Goals for days, weeks and months, and their progress."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, islice
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, get_args
 
@@ -27,6 +28,8 @@ STORED: Final = frozenset(get_args(ActivityMetric)) - {"session_count", "longest
 """The metrics whose stored values of days add up to that of a longer period."""
 RECENT: Final = 8
 """The recent periods of every goal: the current one, and seven finished ones."""
+ROUNDS: Final = {"recent": (0, RECENT), "older": (RECENT, 60), "oldest": (60, None)}
+"""In which order periods are read, by their ages: the first one, and the one after the last."""
 
 Status = Literal["met", "missed", "in_progress", "exceeded", "skipped"]
 Weekday = Annotated[int, Field(ge=1, le=7)]
@@ -122,10 +125,10 @@ class GoalsBody(Body):
     count: Count
 
 
-# Values are read for the recent periods always, and for older ones only if a streak of met periods may
-# continue there. Each statement covers the periods of one kind, so it reads no further back than these need.
-# Goals that count everything take the values of finished periods from the stored summaries, where these are
-# up to date.
+# Values are read for the recent periods always, and for older ones, in two rounds, only if a streak of met
+# periods may continue there. Each statement covers the periods of one kind, so it reads no further back than
+# these need. Goals that count everything take the values of finished periods from the stored summaries, where
+# these are up to date.
 
 
 def _recent(_: Mapping[str, Any], answers: Answers) -> dict[str, Step]:
@@ -137,19 +140,21 @@ def _recent(_: Mapping[str, Any], answers: Answers) -> dict[str, Step]:
 def _more(_: Mapping[str, Any], answers: Answers) -> dict[str, Step]:
     """Return the statements for the recent periods, then those for older ones."""
     query = answers["query"]
+    goals = query["data"]
     answered = {name.split()[0] for name in answers}
-    if "recent_reached" not in answered:
-        return _steps(answers, query["data"], "recent")
-    unbroken = [goal for goal in query["data"] if not _has_failed(goal, answers)]
-    if "older" not in answered:
-        return _slots(query, unbroken, "older")
-    return _steps(answers, unbroken, "older") if "older_reached" not in answered else {}
+    for when in ROUNDS:
+        if when not in answered:
+            return _slots(query, goals, when)
+        if f"{when}_reached" not in answered and (steps := _steps(answers, goals, when)):
+            return steps
+        goals = [goal for goal in goals if not _has_failed(goal, answers, when)]
+    return {}
 
 
-def _has_failed(goal: Mapping[str, Any], answers: Answers) -> bool:
-    """Tell whether one of the recent finished periods has failed a goal."""
-    slots = _reached(goal, answers, "recent")
-    return any(_status(goal, age, slots[age]) in _FAILED for age in range(1, len(slots)))
+def _has_failed(goal: Mapping[str, Any], answers: Answers, when: str) -> bool:
+    """Tell whether one of the finished periods of a round has failed a goal."""
+    slots = enumerate(_reached(goal, answers, when), ROUNDS[when][0])
+    return any(age > 0 and _status(goal, age, slot) in _FAILED for age, slot in slots)
 
 
 def _slots(
@@ -160,7 +165,9 @@ def _slots(
     for kind in sorted({goal["period"] for goal in goals}):
         periods = query["periods"][kind]
         # The newest come first, and slots are in order of time.
-        looked_at = (periods[:RECENT] if when == "recent" else periods[RECENT:])[::-1]
+        looked_at = periods[slice(*ROUNDS[when])][::-1]
+        if not looked_at:
+            continue
         steps[f"{when} {kind}"] = (
             STATEMENTS["slots_of_periods"],
             {
@@ -179,7 +186,9 @@ def _steps(answers: Answers, goals: Iterable[Mapping[str, Any]], when: str) -> d
         computed.setdefault(_step(goal, when), []).append(goal)
     steps: dict[str, Step] = {}
     for name, each in computed.items():
-        answer = answers[f"{when} {each[0]['period']}"]
+        answer = answers.get(f"{when} {each[0]['period']}")
+        if answer is None:
+            continue
         places = [n for n, stored in enumerate(_stored(each[0], answer, when)) if stored is None]
         if places:
             steps[name] = (
@@ -216,15 +225,15 @@ def _stored(goal: Mapping[str, Any], answer: Mapping[str, Any], when: str) -> li
     return [*values[:-1], None] if when == "recent" else values
 
 
-def _reached(goal: Mapping[str, Any], answers: Answers, when: str) -> list[dict[str, Any]]:
-    """Return the values of a goal in each period that was read, the newest first."""
+def _reached(goal: Mapping[str, Any], answers: Answers, when: str) -> Iterator[dict[str, Any]]:
+    """Yield the values of a goal in each period that was read in a round, the newest first."""
     answer = answers.get(f"{when} {goal['period']}")
     if answer is None:
-        return []
+        return
     step = answers.get(_step(goal, when))
-    computed = iter(step["goals"][goal["id"]] if step is not None else [])
-    values = _stored(goal, answer, when)
-    return [next(computed) if value is None else {"value": value} for value in values][::-1]
+    computed = reversed(step["goals"][goal["id"]] if step is not None else [])
+    for value in reversed(_stored(goal, answer, when)):
+        yield next(computed) if value is None else {"value": value}
 
 
 _FAILED: Final = ("missed", "exceeded")
@@ -246,24 +255,22 @@ def _status(goal: Mapping[str, Any], age: int, slot: Mapping[str, Any]) -> Statu
 
 def _finish(answers: Answers) -> dict[str, Any]:
     query = answers["query"]
+    # A later round has no values of a goal that failed in an earlier one, and nothing asks for them.
     data = [
-        _goal(
-            goal,
-            query,
-            _reached(goal, answers, "recent")
-            + ([] if _has_failed(goal, answers) else _reached(goal, answers, "older")),
-        )
+        _goal(goal, query, chain.from_iterable(_reached(goal, answers, when) for when in ROUNDS))
         for goal in query["data"]
     ]
     return {"tz": query["given_tz"], "data": data, "count": len(data)}
 
 
 def _goal(
-    goal: Mapping[str, Any], query: Mapping[str, Any], slots: list[dict[str, Any]]
+    goal: Mapping[str, Any], query: Mapping[str, Any], values: Iterator[dict[str, Any]]
 ) -> dict[str, Any]:
-    """Return a goal as answers have it. ``slots`` are its values, the newest period first."""
+    """Return a goal as answers have it. ``values`` are read no further than its streak goes."""
     periods = query["periods"][goal["period"]]
+    slots = list(islice(values, RECENT))
     statuses = [_status(goal, age, slot) for age, slot in enumerate(slots)]
+    older = (_status(goal, age, slot) for age, slot in enumerate(values, RECENT))
     rest = {name: value for name, value in goal.items() if name not in ("skipped", "created_at")}
     return rest | {
         "progress": {
@@ -275,7 +282,7 @@ def _goal(
             "status": statuses[0],
             "remaining": slots[0]["remaining"],
         },
-        "streak": _streak(statuses[1:]),
+        "streak": _streak(chain(statuses[1:], older)),
         "history": [
             {**periods[age], "value": slots[age]["value"], "status": statuses[age]}
             for age in reversed(range(1, RECENT))
