@@ -160,14 +160,20 @@ class View:
     def question(self, address: Address, parts: Mapping[str, str]) -> Question:
         """Return the statements of a page for an address and its parts."""
 
+        later: dict[str, Ask] | None = None
+
         def first(known: dict[str, Any]) -> dict[str, Step]:
+            nonlocal later
+            later = None
             return _steps(_allowed(self.asks(_scene(known, address, parts)), known["scopes"]))
 
         def more(answers: Mapping[str, bytes]) -> dict[str, Step]:
+            nonlocal later
+            if later is not None:
+                return _further(later, answers)
             known = json.loads(answers["frame"])
             scene = _scene(known, address, parts)
-            asks = _allowed(self.asks(scene), known["scopes"])
-            steps = _further(asks, answers)
+            steps = _further(_allowed(self.asks(scene), known["scopes"]), answers)
             if steps or self.more is None:
                 return steps
             later = _allowed(self.more(scene, self._read(scene, answers, "")), known["scopes"])
@@ -189,8 +195,10 @@ class View:
         first = self._read(scene, answers, base_url)
         if self.more is None:
             return scene, first
-        later = self.more(scene, first)
-        return scene, _answered({**self.asks(scene), **later}, scene, answers, base_url)
+        asks = self.asks(scene)
+        later = {name: ask for name, ask in self.more(scene, first).items() if name not in asks}
+        rest = _answered(later, scene, answers, base_url)
+        return scene, Answers({**first, **rest}, {**first.missing, **rest.missing})
 
     def _read(self, scene: Scene, answers: Mapping[str, bytes], base_url: str) -> Answers:
         return _answered(self.asks(scene), scene, answers, base_url)
