@@ -6,7 +6,7 @@ the REST API and never from a tool. ``python -m tests.mcp.questions`` prints a t
 
 from typing import Final
 
-from tests.mcp.questions import breakdown, sessions
+from tests.mcp.questions import body, breakdown, content, days, sessions
 from tests.mcp.questions.question import Question
 
 QUESTIONS: Final[tuple[Question, ...]] = (
@@ -15,4 +15,14 @@ QUESTIONS: Final[tuple[Question, ...]] = (
     *sessions.FOCUS,
     *sessions.PATTERNS,
     *sessions.STATUS,
+    *days.DAY,
+    *days.COMPARISON,
+    *days.GOALS,
+    *body.HEALTH,
+    *body.MUSIC,
+    *body.PLACES,
+    *content.CODE,
+    *content.CONTENT,
+    *content.SEARCH,
+    *content.REVIEWS,
 )

@@ -10,23 +10,56 @@ _BY_REASON: Final[dict[str, tuple[str, ...]]] = {
         "How much time did I lose on social media last month?",
         "Which programming language did I write most this month?",
         "How did my work on harbour go, week by week?",
+        "Do I spend more time in meetings than a month ago?",
+        "Was I less distracted yesterday than the day before?",
+        "What was my highest pulse yesterday?",
+        "What was my best recovery this month?",
     ),
-    "The period has no name": ("How often was I in focus in the last two weeks?",),
+    "The period has no name": (
+        "How often was I in focus in the last two weeks?",
+        "Which song did I listen to most this quarter?",
+        "How many reviews did I write in the last two weeks, and did I approve?",
+        "How many pull requests did I get merged this quarter?",
+        "What is planned for the next seven days?",
+        "Help me plan my week: what is fixed, and which goals are open?",
+    ),
+    "A day cannot be named by a word": (
+        "How was yesterday?",
+        "When did I start on that weekday?",
+        "When did I fall asleep before yesterday, and when did I wake up?",
+    ),
     "A local time needs an offset": (
         "How productive was I yesterday between nine and twelve?",
         "What was I doing yesterday at three in the afternoon?",
         "What did I do the day before yesterday between eight and nine in the evening?",
         "Was the morning of yesterday a focused one?",
+        "What was my pulse yesterday between two and four in the afternoon?",
     ),
-    "Instants are not given as local times": ("At what time, here, did I last open beam.py?",),
+    "Instants are not given as local times": (
+        "At what time, here, did I last open beam.py?",
+        "At what time was I at the office on the last day at work?",
+    ),
     "The filter has no domains": (
         "How much YouTube was there in the last two weeks?",
         "Which videos did I see on YouTube last week?",
     ),
     "Coding is not grouped by project unless it is asked for": (
         "How much did I code on each project this quarter?",
+        "Give me a review of last week: what changed, and what did I work on?",
     ),
-    "No answer says what is usual": ("When do I usually start the day?",),
+    "Projects and applications cannot be compared": (
+        "How much did I work on each project this quarter against the last one?",
+        "Do I use Slack less than in the week before last?",
+    ),
+    "No answer says what is usual": (
+        "When do I usually start the day?",
+        "What is my usual bedtime?",
+    ),
+    "There is no search over everything": (
+        "What do I have about the budget?",
+        "Where was that mail about calibrating the gauge?",
+        "What exactly does my note about the gauge say?",
+    ),
 }
 
 PENDING: Final = {text: reason for reason, texts in _BY_REASON.items() for text in texts}
