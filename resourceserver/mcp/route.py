@@ -241,7 +241,8 @@ class MCPEndpoint:
         return (
             f"Today is {today:%A}, {today}, in {known['tz']}, the time zone of the person whose data this"
             " is; tools count days there unless tz says otherwise. Durations are in milliseconds, and in"
-            " words in the ..._text members: quote those and do no arithmetic with them. Productive is time"
+            " words in the ..._text members: quote those and do no arithmetic with them. Instants are in"
+            " UTC, and in the answer's tz in the ..._local members: quote those. Productive is time"
             " in categories with a score of 1 or more. A night belongs to the day on which it ended."
             " data_gaps are days without any report of a tracker: nothing is known of them. truncated means"
             " that rows or texts were left out: narrow the period, or raise limit or top. Start with get_day"

@@ -2,8 +2,8 @@
 
 An answer consists of parts: statements of the tool's own, and statements of endpoints, prepared once for
 both. Before them one statement, the frame, returns the requested days, the time zone, and the scopes of the
-token. Each member ``..._ms`` is followed by ``..._text``, because assistants divide milliseconds wrongly, and
-an answer that is too long for an assistant is cut and marked as truncated.
+token. Durations and instants have texts beside them (``texts.py``), and an answer that is too long for an
+assistant is cut and marked as truncated.
 """
 
 import json
@@ -13,6 +13,7 @@ from datetime import date, timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
+from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel, Field
 
@@ -20,7 +21,7 @@ from resourceserver.api.bodies import Body, CalendarDay, Count, Timestamp
 from resourceserver.api.endpoint import Endpoint, Further, parsed
 from resourceserver.api.parameters import LocalDayRange
 from resourceserver.api.session import Question
-from resourceserver.mcp import durations
+from resourceserver.mcp import texts
 from resourceserver.mcp.arguments import Arguments, ArgumentsProblem, Paged
 from shared import pipeline, queries
 from shared.pipeline import Statement, Step
@@ -34,7 +35,8 @@ MOST_ROWS: Final = 50
 ROWS: Final = 20
 """The rows of a list unless its arguments ask for more. An assistant pays for each."""
 IN_EVERY_ANSWER: Final = (
-    " ..._ms are milliseconds, ..._text the same in words; truncated: there is more."
+    " ..._ms are milliseconds, ..._text the same in words; ..._at is UTC, ..._local in tz; truncated: there"
+    " is more."
 )
 """What an assistant must know of every answer. Many show it descriptions and hide schemas of answers."""
 
@@ -73,7 +75,9 @@ class Answer(Body):
 
     range: Frame
     tz: str
-    """The time zone in which days are counted."""
+    """The time zone in which days are counted, and of the members ``..._local``."""
+    today: str
+    """The current day there with its weekday, such as Mon 2026-11-16."""
     generated_at: Timestamp
     data_gaps: list[Gap]
     """At most the last 50."""
@@ -263,10 +267,12 @@ class Tool:
         for part in self._all_parts:
             row = part.row(answers)
             answer |= (row or {}) if part.name in _MEMBERS else {part.name: row}
+        if frame is not None:
+            answer["today"] = texts.day(date.fromisoformat(frame["today"]))
         if self.finish is not None:
             answer = self.finish(answer | {"frame": frame})
             del answer["frame"]
-        answer = durations.add_texts(answer)
+        answer = with_texts(answer)
         if self.rows is not None and len(answer[self.rows]) > self.most_rows:
             answer[self.rows] = answer[self.rows][: self.most_rows]
             answer["truncated"] = True
@@ -311,9 +317,15 @@ def check_begun(first_day: str, today: str) -> None:
         )
 
 
+def with_texts(answer: dict[str, Any]) -> dict[str, Any]:
+    """Return an answer with a text after each duration and instant."""
+    result: dict[str, Any] = texts.add_texts(answer, ZoneInfo(answer.get("tz", "UTC")))
+    return result
+
+
 def is_too_long(answer: dict[str, Any]) -> bool:
-    """Tell whether an answer would be cut; its durations have no words yet."""
-    return _weight(_json(durations.add_texts(answer))) > MOST_BYTES
+    """Tell whether an answer would be cut; its durations and instants have no texts yet."""
+    return _weight(_json(with_texts(answer))) > MOST_BYTES
 
 
 def _weight(written: bytes) -> int:
@@ -364,7 +376,7 @@ _MEMBERS: Final = ("framed", "answer")
 
 def output_schema(answer: type[BaseModel]) -> dict[str, Any]:
     """Return the whole JSON Schema of a tool's answers, with which tests validate them."""
-    schema: dict[str, Any] = durations.describe_texts(
+    schema: dict[str, Any] = texts.describe_texts(
         _plain(answer.model_json_schema(mode="serialization"))
     )
     return schema

@@ -80,6 +80,19 @@ class Assistant:
         return text
 
 
+def without_texts(value: Any) -> Any:
+    """Return a part of an answer without the texts beside its durations and instants."""
+    if isinstance(value, list):
+        return [without_texts(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: without_texts(each)
+        for name, each in value.items()
+        if not name.endswith(("_local", "_text")) and name != "local"
+    }
+
+
 def error(response: Response) -> tuple[int, int, Any]:
     """Return status, code and id of an answer that must be an error."""
     body = response.json()

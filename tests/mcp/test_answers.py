@@ -245,6 +245,7 @@ def test_data_without_its_scope_is_neither_counted_nor_denied(
         "first_day": None,
         "last_day": None,
         "last_sync_at": None,
+        "last_sync_local": None,
     }
     assert (domains["heart_rate"]["is_visible"], domains["heart_rate"]["rows"]) == (True, 0)
     assert answer["profile"] is None

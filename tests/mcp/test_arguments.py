@@ -138,7 +138,9 @@ def test_a_range_of_days_includes_both_ends(assistant: Assistant) -> None:
         "from": "2025-03-29",
         "to": "2025-03-30",
         "starts_at": "2025-03-28T23:00:00.000Z",
+        "starts_local": "Sat 2025-03-29 00:00",
         "ends_at": "2025-03-30T22:00:00.000Z",
+        "ends_local": "Mon 2025-03-31 00:00",
     }
     assert answer["totals"]["days"] == 2
 
@@ -157,7 +159,9 @@ def test_a_range_of_instants_excludes_its_end_and_has_the_days_it_overlaps(
         "from": "2025-06-16",
         "to": "2025-06-17",
         "starts_at": "2025-06-16T20:00:00.000Z",
+        "starts_local": "Mon 2025-06-16 22:00",
         "ends_at": "2025-06-17T22:00:00.000Z",
+        "ends_local": "Wed 2025-06-18 00:00",
     }
 
 

@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 from tests.conftest import Person
-from tests.mcp.assistant import Assistant
+from tests.mcp.assistant import Assistant, without_texts
 
 Rows = psycopg.Connection[Any]
 
@@ -109,11 +109,11 @@ def test_meetings_are_counted_with_their_time(
     }  # fmt: skip
     assert (about["totals"]["calendar"]["meeting_count"], titles(about)) == (1, ["Review"])
     assert about["totals"]["calendar"]["meeting_text"] == "2 h"
-    assert about["data"][0] == {
+    assert without_texts(about["data"][0]) == {
         "kind": "calendar", "title": "Review", "location": "Room 4", "calendar": "Work",
         "starts_at": "2025-06-17T08:00:00.000Z", "ends_at": "2025-06-17T10:00:00.000Z",
-        "duration_ms": 7_200_000, "duration_text": "2 h", "all_day": False, "start_date": None,
-        "end_date": None, "status": "confirmed", "response": "accepted", "organizer": None,
+        "duration_ms": 7_200_000, "all_day": False, "start_date": None, "end_date": None,
+        "status": "confirmed", "response": "accepted", "organizer": None,
         "organizer_is_self": False, "attendee_count": 3, "recurring": False,
         "text": None, "text_from": None, "text_length": None, "is_cut": False,
     }  # fmt: skip
@@ -250,7 +250,7 @@ def test_rows_that_do_not_fit_are_left_out_and_the_answer_is_truncated(
     response = assistant.call("get_content", **JUNE)
 
     answer = response.json()["result"]["structuredContent"]
-    assert titles(answer) == ["T19", "T18", "T17", "T16", "T15"]
+    assert titles(answer) == ["T19", "T18", "T17", "T16"]
     assert (answer["count"], answer["truncated"]) == (20, True)
     assert len(response.content) <= 64 * 1024
 

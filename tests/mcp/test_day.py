@@ -114,7 +114,9 @@ def test_a_day_has_its_top_applications_categories_and_projects(
     (streak,) = answer["streaks"]
     assert streak == {
         "started_at": "2025-07-01T08:00:00.000Z",
+        "started_local": "Tue 2025-07-01 08:00",
         "ended_at": "2025-07-01T10:00:00.000Z",
+        "ended_local": "Tue 2025-07-01 10:00",
         "duration_ms": 7_200_000,
         "duration_text": "2 h",
         "top_app": "Code",

@@ -77,7 +77,9 @@ def test_streaks_and_switches_are_added_up(assistant: Assistant, tuesday: Person
     }
     assert answer["longest"] == {
         "started_at": "2025-06-17T08:00:00.000Z",
+        "started_local": "Tue 2025-06-17 08:00",
         "ended_at": "2025-06-17T08:20:00.000Z",
+        "ended_local": "Tue 2025-06-17 08:20",
         "duration_ms": 1_200_000,
         "duration_text": "20 min",
     }

@@ -88,7 +88,9 @@ def test_sessions_at_an_instant_begin_with_the_owner(assistant: Assistant, tuesd
     assert answer["data"][1] == {
         "id": answer["data"][1]["id"],
         "started_at": "2025-06-17T12:00:00.000Z",
+        "started_local": "Tue 2025-06-17 14:00",
         "ended_at": "2025-06-17T12:30:00.000Z",
+        "ended_local": "Tue 2025-06-17 14:30",
         "duration_ms": 1_800_000,
         "duration_text": "30 min",
         "app": "Firefox",
@@ -105,7 +107,9 @@ def test_sessions_at_an_instant_begin_with_the_owner(assistant: Assistant, tuesd
         "from": "2025-06-17",
         "to": "2025-06-17",
         "starts_at": "2025-06-17T12:15:00.000Z",
+        "starts_local": "Tue 2025-06-17 14:15",
         "ends_at": "2025-06-17T12:15:00.001Z",
+        "ends_local": "Tue 2025-06-17 14:15",
     }
 
 

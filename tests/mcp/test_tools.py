@@ -3,9 +3,10 @@
 import json
 import re
 from collections.abc import Iterator
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
+from zoneinfo import ZoneInfo
 
 import pytest
 from click.testing import CliRunner
@@ -13,19 +14,19 @@ from jsonschema import Draft202012Validator, FormatChecker
 from starlette.testclient import TestClient
 
 from deploy.demo.command import demo
-from resourceserver.mcp import durations
 from resourceserver.mcp.tool import ENTRY, IN_EVERY_ANSWER, Tool, listed_schema, output_schema
 from resourceserver.mcp.tools import TOOLS
 from resourceserver.timeline.metrics import METRICS
+from shared import durations
 from shared.scopes import SCOPES
 from shared.settings import Settings
 from tests.conftest import Person, owning, person
 from tests.mcp import weight
-from tests.mcp.assistant import Assistant, error
+from tests.mcp.assistant import Assistant, error, without_texts
 
 ZONE: Final = "America/New_York"
 README: Final = Path(__file__).parents[2] / "README.md"
-COMMON: Final = {"range", "tz", "generated_at", "data_gaps", "truncated"}
+COMMON: Final = {"range", "tz", "today", "generated_at", "data_gaps", "truncated"}
 ALL: Final[dict[str, dict[str, Any]]] = {
     "get_listening": {"period": "last_30_days", "top": 50},
     "get_health": {
@@ -226,6 +227,39 @@ def durations_of(value: Any) -> Iterator[tuple[Any, Any]]:
 
 
 @each_tool
+def test_every_instant_has_its_local_time(assistants: dict[str, Assistant], tool: Tool) -> None:
+    given = ALL.get(tool.name, {}) | {"tz": "Asia/Kathmandu"}
+
+    pairs = list(instants_of(assistants["alice"].ask(tool.name, **given)))
+
+    zone = ZoneInfo("Asia/Kathmandu")
+    assert pairs
+    for at, text in pairs:
+        assert text == f"{datetime.fromisoformat(at).astimezone(zone):%a %Y-%m-%d %H:%M}"
+
+
+def instants_of(value: Any) -> Iterator[tuple[str, str]]:
+    """Yield each instant with the text after it."""
+    if isinstance(value, list):
+        for each in value:
+            yield from instants_of(each)
+    elif isinstance(value, dict):
+        names = list(value)
+        for place, name in enumerate(names):
+            each = value[name]
+            yield from instants_of(each)
+            if isinstance(each, str) and re.fullmatch(r"\d{4}-\S+:\S+Z", each):
+                yield each, value[names[place + 1]]
+
+
+def test_today_has_its_weekday(assistants: dict[str, Assistant]) -> None:
+    answer = assistants["alice"].ask("get_goals", tz="Pacific/Kiritimati")
+
+    now = datetime.fromisoformat(answer["generated_at"])
+    assert answer["today"] == f"{now.astimezone(ZoneInfo('Pacific/Kiritimati')):%a %Y-%m-%d}"
+
+
+@each_tool
 def test_an_answer_is_short(assistants: dict[str, Assistant], tool: Tool) -> None:
     response = assistants["alice"].call(tool.name, **ALL.get(tool.name, {}))
 
@@ -351,8 +385,8 @@ def test_values_equal_those_of_endpoints(
     assert [play["id"] for play in listening["recent"]] == [play["id"] for play in history["data"]]
 
     status = assistant.ask("get_data_status")
-    assert status["devices"] == rest("/api/v1/devices")["data"]
-    assert status["integrations"] == rest("/api/v1/integrations")["data"]
+    assert without_texts(status["devices"]) == rest("/api/v1/devices")["data"]
+    assert without_texts(status["integrations"]) == rest("/api/v1/integrations")["data"]
     assert status["token"] == rest("/api/v1/token")["data"]
 
 
@@ -530,10 +564,7 @@ def test_sessions_focus_correlation_and_code_are_those_of_the_endpoints(
         assert len(shown) > 10
         rows = rest(path, **ends, limit=len(shown))["data"]
         assert [{**row, "device": row["device"]["name"]} for row in rows] == [
-            {
-                **{name: row[name] for name in row if name != "duration_text"},
-                "source": each["source"],
-            }
+            {**without_texts(row), "source": each["source"]}
             for row, each in zip(shown, rows, strict=True)
         ]
 

@@ -12,7 +12,7 @@ from resourceserver import timeline
 from resourceserver.api import parameters
 from resourceserver.api.bodies import Body, Count, Milliseconds, Percent
 from resourceserver.api.endpoint import Answers, Further
-from resourceserver.mcp import durations, names, tool
+from resourceserver.mcp import names, tool
 from resourceserver.mcp.arguments import WHOLE, Arguments, Filtered, Kind
 from resourceserver.mcp.tool import ENTRY, MOST_BYTES, MOST_ROWS, ROWS, Answer, Part, Tool
 from shared import pipeline
@@ -177,7 +177,7 @@ def _fitting(answer: dict[str, Any]) -> dict[str, Any]:
     rows, other = answer["data"], answer["other"]
     # SQL cuts them in the same way: in the order of time, the last ones are kept.
     keeps_last = set(answer["group_by"]) <= _IN_ORDER
-    sizes = [len(json.dumps(durations.add_texts(row), ensure_ascii=False).encode()) for row in rows]
+    sizes = [len(json.dumps(tool.with_texts(row), ensure_ascii=False).encode()) for row in rows]
     room = _ROOM
     kept = 0
     for size in reversed(sizes) if keeps_last else sizes:

@@ -78,12 +78,12 @@ class FocusAnswer(Answer):
     breakers: list[Breaker]
     """The 20 most frequent reasons, the most frequent first."""
     data: list[FocusStreak]
-    """Streaks that overlap the range, the newest first, at most 50."""
+    """Streaks that overlap the range, the newest first, at most 20."""
     switch_totals: SwitchTotals
     pairs: list[SwitchPair]
     """The 10 most frequent pairs, the most frequent first."""
     switches: list[ContextSwitch]
-    """The newest first, at most 50; empty unless include_switches is true."""
+    """The newest first, at most 20; empty unless include_switches is true."""
 
 
 def _most_frequent(answer: dict[str, Any]) -> dict[str, Any]:

@@ -5,9 +5,10 @@ from typing import Any, Final
 
 from resourceserver.api.bodies import Count
 from resourceserver.endpoints import goals
-from resourceserver.mcp import durations, tool
+from resourceserver.mcp import tool
 from resourceserver.mcp.arguments import InZone
 from resourceserver.mcp.tool import ENTRY, Answer, Tool
+from shared import durations
 
 SQL: Final = tool.load(Path(__file__).with_name("goals.sql"))
 

@@ -12,11 +12,12 @@ from resourceserver.api import parameters
 from resourceserver.api.bodies import Body, CalendarDay, Count, Percent, Timestamp
 from resourceserver.api.parameters import Listed
 from resourceserver.endpoints import health
-from resourceserver.mcp import durations, names, tool
+from resourceserver.mcp import names, tool
 from resourceserver.mcp.arguments import Arguments, InPeriod, Text
 from resourceserver.mcp.tool import MOST_ROWS, Answer, Part, Tool
 from resourceserver.mcp.tools.measures import FEWEST_DAYS, OF_NIGHTS
 from resourceserver.timeline import metrics
+from shared import durations
 
 _TIMELINE: Final = Path(timeline.__file__).parent
 SQL: Final = tool.load(
@@ -107,7 +108,8 @@ class Point(Body):
     """One value of a series."""
 
     at: str
-    """The day, the first day of a week or month, or the start of an hour."""
+    """The day, the first day of a week or month, or the start of an hour, which has local beside it."""
+    local: str | None = None
     value: float
     """The value of a day or an hour; for a week or month, the mean of its days with data."""
 

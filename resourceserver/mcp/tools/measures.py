@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from resourceserver.api.bodies import Body, Count
-from resourceserver.mcp import durations, names, tool
+from resourceserver.mcp import names, tool
 from resourceserver.mcp.arguments import Arguments
 from resourceserver.mcp.tool import Part
 from resourceserver.timeline import metrics
+from shared import durations
 
 _NAMES: Final = tool.load(Path(__file__).with_name("names.sql"))
 

@@ -9,9 +9,10 @@ from pydantic import Field
 from resourceserver.api.bodies import Body, Count, Milliseconds
 from resourceserver.endpoints import hours
 from resourceserver.endpoints.hours import HourOfDay, Weekday
-from resourceserver.mcp import durations, tool
+from resourceserver.mcp import tool
 from resourceserver.mcp.arguments import WHOLE, InZone
 from resourceserver.mcp.tool import ENTRY, Answer, Tool
+from shared import durations
 
 SQL: Final = tool.load(Path(__file__).with_name("patterns.sql"))
 
