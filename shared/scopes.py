@@ -43,6 +43,9 @@ DOMAINS: Final = {
 }
 """The domains of a person's data, as pages list them, and the scopes of each."""
 
+READING: Final = tuple(scope for scope in SCOPES if scope.startswith("read:"))
+"""The scopes that give access to data of a person."""
+
 DEFAULT: Final = "read:activity"
 """The scope of an application that requests none and registered none."""
 

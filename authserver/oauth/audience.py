@@ -11,6 +11,11 @@ _ADDRESS: Final = re.compile(
 )
 
 
+def mcp_endpoint(base_url: str) -> str:
+    """Return the resource of tokens that open the MCP endpoint alone."""
+    return f"{base_url}/mcp"
+
+
 def known(parameters: Form, base_url: str) -> str | None:
     """Return the resource of a request in canonical form, or None if omitted. Raises InvalidTarget.
 
@@ -34,8 +39,7 @@ def canonical(text: str, base_url: str) -> str:
         )
     rest = "" if parts["rest"] == "/" else parts["rest"]
     resource = f"{parts['scheme'].lower()}://{parts['host'].lower()}{rest}"
-    if resource not in (base_url, f"{base_url}/mcp"):
-        raise InvalidTarget(
-            f"the resource must be {base_url} or {base_url}/mcp", parameter="resource"
-        )
+    endpoint = mcp_endpoint(base_url)
+    if resource not in (base_url, endpoint):
+        raise InvalidTarget(f"the resource must be {base_url} or {endpoint}", parameter="resource")
     return resource

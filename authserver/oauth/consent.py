@@ -1,4 +1,8 @@
-"""Consent: the page with an application's request, and the person's decision."""
+"""Consent: the page with an application's request, and the person's decision.
+
+An assistant asks for the scope that it needs first, and many never ask for another one. So the page for a
+request that is limited to the MCP endpoint also offers the other reading scopes, unticked.
+"""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -17,7 +21,7 @@ from authserver.errors import (
     UnusableRedirectURI,
 )
 from authserver.forms import Form
-from authserver.oauth import client_ids, grants, redirects, requests
+from authserver.oauth import audience, client_ids, grants, redirects, requests
 from authserver.oauth.authorize import (
     check_redirect_uri,
     code_location,
@@ -88,7 +92,8 @@ async def decide(server: Server, documents: Documents, request: Request) -> Resp
         client = await _client(server, documents, browser.person, pending)
     except _UNUSABLE as error:
         return _refused(server, browser, pending, error)
-    granted = _decision(form, pending.scopes)
+    offered = _offered(pending, server.settings.base_url)
+    granted = _decision(form, [*pending.scopes, *offered])
     lifetime = _lifetime(form)
     if granted is None:
         location = await _decline(server, waiting, pending)
@@ -141,14 +146,21 @@ async def _gone(server: Server, browser: Browser, waiting: PendingKey) -> Respon
     return server.pages.render(page, browser)
 
 
-def _decision(form: Form, requested: list[str]) -> tuple[str, ...] | None:
+def _offered(pending: PendingRequest, base_url: str) -> list[str]:
+    """Return the scopes that the page offers although the client did not request them."""
+    if pending.resource != audience.mcp_endpoint(base_url):
+        return []
+    return [scope for scope in scopes.READING if scope not in (pending.scopes or ())]
+
+
+def _decision(form: Form, grantable: list[str]) -> tuple[str, ...] | None:
     """Return the granted scopes, of which there may be none, or None if declined. Raises InvalidRequest."""
     decision = form.get("decision")
     if decision not in ("allow", "decline"):
         raise InvalidRequest("the decision must be allow or decline")
     ticked = set(form.all("scope"))
-    if not ticked <= set(requested):
-        raise InvalidRequest("only requested scopes can be granted")
+    if not ticked <= set(grantable):
+        raise InvalidRequest("only requested or offered scopes can be granted")
     return scopes.ordered(ticked) if decision == "allow" else None
 
 
@@ -231,6 +243,7 @@ def _page(
             "is_loopback": redirects.is_loopback(pending.redirect_uri),
             "is_private_use": redirects.is_private_use(pending.redirect_uri),
             "domains": scopes.by_domain(requested),
+            "offered": _offered(pending, server.settings.base_url),
             "sentences": SCOPES,
             "new": {scope for scope in requested if granted_before and scope not in granted_before},
             "is_known": bool(granted_before),

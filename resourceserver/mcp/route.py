@@ -44,6 +44,7 @@ from resourceserver.mcp.protocol import Message, Refusal, members, quoted
 from resourceserver.mcp.rate_limit import RateLimit
 from resourceserver.mcp.tool import ENTRY, Tool
 from shared import pipeline
+from shared.scopes import SCOPES
 from shared.settings import Settings
 
 PATH: Final = "/mcp"
@@ -176,7 +177,8 @@ class MCPEndpoint:
         """Return the answer to a problem as an error of JSON-RPC, with its status and headers."""
         usual = self.answers.of(problem)
         data = json.loads(bytes(usual.body))
-        refusal = Refusal(usual.status_code, code, problem.message, request_id, data)
+        message = _advice(problem) if isinstance(problem, InsufficientScope) else problem.message
+        refusal = Refusal(usual.status_code, code, message, request_id, data)
         headers = {name: value for name, value in usual.headers.items() if name != "content-length"}
         return Response(refusal.body(), usual.status_code, headers)
 
@@ -322,6 +324,15 @@ def _takes_json(accept: list[str]) -> bool:
 
 
 _REFUSED: Final = ("q=0", "q=0.0", "q=0.00", "q=0.000")
+
+
+def _advice(problem: InsufficientScope) -> str:
+    """Return what a person can do about a missing scope, as assistants repeat it to them."""
+    sentence = SCOPES[problem.missing]
+    return (
+        f"{problem.missing} is required. Connect this application again, and on the page that asks for "
+        f"your consent tick: {sentence}"
+    )
 
 
 def _answer(status: int, body: bytes) -> Response:

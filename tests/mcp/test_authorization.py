@@ -258,7 +258,10 @@ def test_a_tool_whose_scope_is_missing_names_all_that_the_call_needs_in_one_chal
     ]
     assert response.json()["error"] == {
         "code": 403,
-        "message": "read:music is required",
+        "message": (
+            "read:music is required. Connect this application again, and on the page that asks for your "
+            "consent tick: See what you listen to"
+        ),
         "data": {"error": "insufficient_scope", "message": "read:music is required"},
     }
 

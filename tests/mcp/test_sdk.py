@@ -5,6 +5,7 @@ The person's side is the real pages, looked at and submitted over HTTP as a brow
 
 import asyncio
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal
 
 import httpx2
@@ -16,6 +17,7 @@ from mcp_types import CallToolResult
 
 from resourceserver.mcp.tools import TOOLS
 from tests.conftest import Person
+from tests.endpoints.test_recovery import WHOOP, sleep
 from tests.oauth.program import Program, expire_access_tokens
 from tests.processes import Service
 
@@ -98,6 +100,35 @@ def test_the_sdk_gets_the_further_scope_of_a_tool(program: Program, mode: Mode) 
     assert program.sent.count("POST /oauth/register") == 1
     assert program.kept.tokens is not None
     assert program.kept.tokens.scope == "read:activity read:music"
+
+
+@each_mode
+def test_from_nothing_to_an_answer_about_sleep_it_takes_one_consent_page(
+    service: Service, program: Program, alice: Person, mode: Mode
+) -> None:
+    last_night = datetime.now(UTC) - timedelta(hours=2)
+    sleep(alice.connection, alice, WHOOP, last_night, asleep_ms=25_200_000)
+    program.further = ("read:health",)
+
+    (answer,) = Talk(program, mode).call("get_health")
+
+    assert [night["sleep"]["asleep_ms"] for night in answer["recovery"]] == [25_200_000]
+    (asked,) = program.asked
+    assert asked["scope"] == "read:activity"
+    assert program.kept.tokens is not None
+    assert program.kept.tokens.scope == "read:activity read:health"
+
+    expire_access_tokens(alice)
+    assert program.provider.context.token_expiry_time is not None
+    program.provider.context.token_expiry_time -= 3601
+    (again,) = Talk(program, mode).call("get_health")
+
+    # The SDK sends no scope at refresh, which keeps what was granted.
+    assert again["recovery"] == answer["recovery"]
+    assert program.forms[-1]["grant_type"] == "refresh_token"
+    assert "scope" not in program.forms[-1]
+    assert program.kept.tokens.scope == "read:activity read:health"
+    assert len(program.asked) == 1
 
 
 @each_mode

@@ -1,6 +1,7 @@
 """A program that uses the official SDK of MCP, whose person decides on the real pages over HTTP."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import parse_qsl, urlsplit
@@ -11,17 +12,24 @@ from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAu
 from pydantic import AnyUrl
 
 from tests.conftest import Person
-from tests.oauth.visitor import Visitor
+from tests.oauth.visitor import Visitor, forms
 from tests.processes import Service
 
 CALLBACK: Final = "http://127.0.0.1:33418/callback"
 
 
-def decide(browser: Visitor, url: str, decision: str = "allow") -> str:
-    """Go to ``url``, decide on the page that it leads to, and return where the browser is sent."""
+def decide(browser: Visitor, url: str, decision: str = "allow", further: Sequence[str] = ()) -> str:
+    """Go to ``url``, decide on the page that it leads to, and return where the browser is sent.
+
+    Of the scopes that the page offers unticked, ``further`` are ticked.
+    """
     page = browser.follow(browser.get(url))
     assert page.status_code == 200, page.text
-    location: str = browser.submit(page, decision=decision).headers["location"]
+    ticked = [value for name, value in forms(page)[0].fields if name == "scope"]
+    for scope in further:
+        assert f'value="{scope}"' in page.text
+    submitted = browser.submit(page, decision=decision, scope=[*ticked, *further])
+    location: str = submitted.headers["location"]
     return location
 
 
@@ -64,6 +72,8 @@ class Program:
     """The address of the resource server at which it begins."""
     kept: Kept = field(default_factory=Kept)
     decision: str = "allow"
+    further: tuple[str, ...] = ()
+    """What its person ticks on the consent page beside the requested scopes."""
     changes: dict[str, str | None] = field(default_factory=dict)
     """A change that an attacker makes to the authorization response."""
 
@@ -107,7 +117,8 @@ class Program:
 
     async def _ask_person(self, url: str) -> None:
         self.asked.append(dict(parse_qsl(urlsplit(url).query)))
-        self._answer = dict(parse_qsl(urlsplit(decide(self.browser, url, self.decision)).query))
+        location = decide(self.browser, url, self.decision, self.further)
+        self._answer = dict(parse_qsl(urlsplit(location).query))
 
     async def _hear(self) -> AuthorizationCodeResult:
         heard = {"code": "", "state": None, "iss": None} | self._answer | self.changes

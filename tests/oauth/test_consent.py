@@ -238,6 +238,66 @@ def test_line_24_the_token_gets_the_ticked_scopes(
     assert status(pair["access_token"], "/api/v1/analytics/daily") == 403
 
 
+def test_the_page_for_the_mcp_endpoint_offers_the_other_reading_scopes_unticked(
+    application: Application, alice_browser: Visitor
+) -> None:
+    resource = "http://testserver/mcp"
+    path = application.authorize_path(scope="read:activity", resource=resource)
+    page = alice_browser.follow(alice_browser.get(path))
+
+    _, offer = page.text.split("It did not ask for these; tick them if it should use them")
+    offered = re.findall(r'name="scope" value="([^"]+)"(.*)>', offer)
+    untouched = application.pair(alice_browser, scope="read:activity", resource=resource)
+    ticked = application.pair(
+        alice_browser,
+        scope="read:activity",
+        resource=resource,
+        ticked=["read:activity", "read:music", "read:health"],
+    )
+    renewed = application.refresh(ticked["refresh_token"]).json()
+
+    assert offered == [
+        (scope, "")
+        for scope in (
+            "read:code",
+            "read:health",
+            "read:location",
+            "read:music",
+            "read:content",
+            "read:profile",
+        )
+    ]
+    assert untouched["scope"] == "read:activity"
+    assert ticked["scope"] == "read:activity read:health read:music"
+    assert renewed["scope"] == "read:activity read:health read:music"
+
+
+@pytest.mark.parametrize(
+    ("resource", "extra"),
+    [
+        (None, "read:health"),
+        ("http://testserver", "read:health"),
+        ("http://testserver/mcp", "ingest:app_sessions"),
+        ("http://testserver/mcp", "read:everything"),
+    ],
+)
+def test_only_requested_and_offered_scopes_can_be_ticked(
+    application: Application,
+    alice_browser: Visitor,
+    owner: Rows,
+    resource: str | None,
+    extra: str,
+) -> None:
+    path = application.authorize_path(scope="read:activity", resource=resource)
+    page = alice_browser.follow(alice_browser.get(path))
+
+    refused = alice_browser.submit(page, decision="allow", scope=["read:activity", extra])
+
+    assert f'value="{extra}"' not in page.text
+    assert refused.status_code == 400
+    assert codes(owner) == 0
+
+
 def test_allowing_without_a_ticked_scope_asks_to_tick_one_or_decline(
     application: Application, alice_browser: Visitor, owner: Rows
 ) -> None:

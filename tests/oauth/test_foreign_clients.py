@@ -4,7 +4,7 @@ The person's side is the real pages: signed in, looked at, and submitted over HT
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
@@ -82,13 +82,15 @@ def authlib(service: Service) -> Iterator[Authlib]:
         client.close()
 
 
-def let_in(client: OAuth2Client, browser: Visitor, **parameters: str) -> dict[str, Any]:
+def let_in(
+    client: OAuth2Client, browser: Visitor, further: Sequence[str] = (), **parameters: str
+) -> dict[str, Any]:
     """Take a client of Authlib's through authorization and exchange; return the token response."""
     verifier = generate_token(48)
     url, state = client.create_authorization_url(
         client.metadata["authorization_endpoint"], code_verifier=verifier, **parameters
     )
-    location = decide(browser, url)
+    location = decide(browser, url, further=further)
     assert parse_qs(urlsplit(location).query)["iss"] == [client.metadata["issuer"]]
     pair: dict[str, Any] = client.fetch_token(
         authorization_response=location,
@@ -136,6 +138,40 @@ def test_authlib_refreshes_by_itself_when_its_token_has_expired(
     with pytest.raises(OAuthError, match="invalid_grant"):
         client.refresh_token(refresh_token=first["refresh_token"])
     assert client.get(f"{service.base_url}{ME}").status_code == 401
+
+
+def let_in_with_health(service: Service, client: OAuth2Client, browser: Visitor) -> dict[str, Any]:
+    """Take a client that asks for activity through a consent on which health is ticked as well."""
+    resource = f"{service.base_url}/mcp"
+    pair = let_in(client, browser, further=("read:health",), resource=resource)
+    assert pair["scope"] == "read:activity read:health"
+    return pair
+
+
+@pytest.mark.checklist(37)
+def test_authlib_narrows_the_grant_at_refresh_because_it_repeats_the_scope_that_it_asked_for(
+    service: Service, authlib: Authlib, browser: Visitor
+) -> None:
+    client = authlib("read:activity")
+    let_in_with_health(service, client, browser)
+
+    renewed = client.refresh_token()
+
+    assert renewed["scope"] == "read:activity"
+    with pytest.raises(OAuthError, match="invalid_scope"):
+        client.refresh_token(scope="read:activity read:health")
+
+
+@pytest.mark.checklist(37)
+def test_authlib_keeps_what_was_granted_if_it_takes_over_the_scope_of_the_answer(
+    service: Service, authlib: Authlib, browser: Visitor
+) -> None:
+    client = authlib("read:activity")
+    client.scope = let_in_with_health(service, client, browser)["scope"]
+
+    renewed = client.refresh_token()
+
+    assert renewed["scope"] == "read:activity read:health"
 
 
 @pytest.mark.checklist(17, 28)
