@@ -66,6 +66,7 @@ KINDS: Final = (
     Kind("grants not refreshed for 90 days", SQL["lapsed_grants"]),
     Kind("grants whose code was never redeemed", SQL["unredeemed_grants"]),
     Kind("API tokens, a day after their end", SQL["expired_api_tokens"]),
+    Kind("documents of applications without a consent for a day", SQL["unallowed_documents"]),
     Kind("applications without a consent for 90 days", SQL["unauthorized_clients"]),
     Kind("applications without use for two years", SQL["idle_clients"]),
     Kind("expired counts of attempts", SQL["delete_idle_keys"]),

@@ -325,6 +325,22 @@ delete from oauth.client
  using unused
  where oauth.client.client_id = unused.client_id
 
+-- name: unallowed_documents
+-- Applications that are described by a document and never got a consent, for a day: the row is a copy, which the next
+-- request stores again. A stranger can cause any number of such requests. The same holds as below.
+with unused as (
+    select client_id
+      from oauth.client
+     where last_authorized_at is null
+       and starts_with(client_id, 'https://')
+       and created_at < now() - interval '1 day'
+       --include without_requests_and_grants
+     order by created_at
+     limit %(batch)s
+       for update of client skip locked
+)
+--include delete_unused_clients
+
 -- name: unauthorized_clients
 -- Applications that registered and never got a consent, for 90 days: many programs register once and keep their
 -- client id, and a row is small. The dashboard did not register, and is kept. A consent may come at the same moment: it begins by

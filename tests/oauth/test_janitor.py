@@ -49,6 +49,7 @@ REVOKED: Final = "grants revoked a day ago"
 LAPSED: Final = "grants not refreshed for 90 days"
 UNREDEEMED: Final = "grants whose code was never redeemed"
 API_TOKENS: Final = "API tokens, a day after their end"
+DOCUMENTS: Final = "documents of applications without a consent for a day"
 UNAUTHORIZED: Final = "applications without a consent for 90 days"
 IDLE: Final = "applications without use for two years"
 ATTEMPTS: Final = "expired counts of attempts"
@@ -334,6 +335,39 @@ def test_a_grant_whose_code_was_not_redeemed_is_deleted_a_day_after_the_codes_ex
     assert clean() == {UNREDEEMED: 1}
     assert application.exchange(code).json()["error"] == "invalid_grant"
     assert application.refresh(kept["refresh_token"]).status_code == 200
+
+
+def describe(owner: Rows, client_id: str) -> None:
+    """Store an application that is described by a document."""
+    owner.execute(
+        "insert into oauth.client (client_id, redirect_uris) values (%s, '{https://app.example/callback}')",
+        [client_id],
+    )
+
+
+def test_a_document_is_deleted_after_a_day_unless_somebody_allowed_its_application(
+    clean: Clean,
+    let_pass: Pass,
+    application: Application,
+    owner: Rows,
+) -> None:
+    describe(owner, "https://app.example/unused")
+    describe(owner, "https://app.example/used")
+    owner.execute(
+        "update oauth.client set last_authorized_at = now() where client_id like '%/used'"
+    )
+    let_pass("23 hours")
+    before = clean()
+
+    let_pass("2 hours")
+
+    assert before == {}
+    assert clean() == {DOCUMENTS: 1}
+    kept = owner.execute("select client_id from oauth.client").fetchall()
+    assert {client_id for (client_id,) in kept} == {
+        application.client_id,
+        "https://app.example/used",
+    }
 
 
 def test_a_client_without_a_consent_is_deleted_after_90_days(
@@ -680,6 +714,7 @@ TABLES: Final = {
     LAPSED: "oauth.grant",
     UNREDEEMED: "oauth.grant",
     API_TOKENS: "oauth.grant",
+    DOCUMENTS: "oauth.client",
     UNAUTHORIZED: "oauth.client",
     IDLE: "oauth.client",
     ATTEMPTS: "identity.throttle",
@@ -709,6 +744,7 @@ def three_of_each(
         alice.token(expires="1 hour")
         Visitor(server).get(application.authorize_path())
         register()
+        describe(owner, f"https://app.example/{number}")
         owner.execute(
             "insert into identity.session (user_id, session_hash) values (%s, sha256(%s))",
             [alice.user_id, b"%d" % number],
