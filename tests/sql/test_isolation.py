@@ -635,6 +635,7 @@ FUNCTIONS = {
         "percent",
         "productivity",
         "rounded",
+        "session_token",
         "session_user_id",
         "switches",
     },
@@ -646,7 +647,6 @@ FUNCTIONS = {
         "make_due",
         "open_session",
         "release_upload",
-        "session_token",
         "session_user_id",
     },
     "svc_importer": {

@@ -68,6 +68,7 @@ LOOKS_AT_NOTHING: Final = {
     "ingest.mark_days",
     "mcp.get_day.answer",
     "mcp.correlate.answer",
+    "token",
 }
 """Statements that read no table."""
 
