@@ -55,6 +55,8 @@ class Connection:
     key_used_at: datetime | None
     last_pull_at: datetime | None
     next_pull_at: datetime | None
+    retry_at: datetime | None
+    """Until when the service wants to be left alone, if it has said so."""
     paused_at: datetime | None
     stopped_at: datetime | None
     is_removed: bool
@@ -102,6 +104,11 @@ class Connection:
         """The secrets with which the worker pulls it; none if an application sends."""
         fields = () if self.known_kind is None else self.known_kind.fields
         return [each for each in fields if each.is_secret]
+
+    @property
+    def must_wait(self) -> bool:
+        """Whether the service has asked to be left alone, and this lasts."""
+        return self.retry_at is not None and self.retry_at > datetime.now(UTC)
 
     @property
     def is_new(self) -> bool:

@@ -56,6 +56,11 @@ _DONE: Final = {
     "kept": "The connection has ended. What it brought remains.",
     "removed": "The connection has ended. What it brought is being removed, which may take some minutes.",
 }
+_DONE_LATER: Final = {
+    "entered": "It is sealed in place of what was there. The service looks when it may: see Next look.",
+    "pulled": "The service looks when it may: see Next look.",
+}
+"""The same where the other service has asked to be left alone for a while."""
 _EVENTS: Final = {
     "add": "connection_added",
     "renew_key": "connection_key_renewed",
@@ -104,6 +109,8 @@ async def show(server: Server, request: Request) -> Response:
     done = _DONE.get(query.get("done") or "")
     if "connection" in linked:
         connection = await _connection(server, visit, linked["connection"])
+        if connection.must_wait:
+            done = _DONE_LATER.get(query.get("done") or "", done)
         return _one(server, visit, connection, done=done)
     if "new" in linked:
         kind = _kind(linked["new"])

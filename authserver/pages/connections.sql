@@ -23,6 +23,7 @@ select connection_id,
        key_used_at,
        last_pull_at,
        next_pull_at,
+       retry_at,
        paused_at,
        stopped_at,
        is_removed

@@ -158,7 +158,8 @@ end
 $$;
 
 -- The connections of the signed-in person, or one of them, newest first and stopped ones last; no row: none, or the
--- session is not valid.
+-- session is not valid. Until `retry_at` the service from which the worker pulls wants to be left alone.
+drop function if exists svc.connections(uuid, bytea, uuid);
 create or replace function svc.connections(
     p_user_id       uuid,
     p_session_hash  bytea,
@@ -184,6 +185,7 @@ returns table (
     key_used_at     timestamptz,
     last_pull_at    timestamptz,
     next_pull_at    timestamptz,
+    retry_at        timestamptz,
     paused_at       timestamptz,
     stopped_at      timestamptz,
     is_removed      boolean
@@ -232,6 +234,7 @@ begin atomic
            key.last_used_at,
            connection.last_pull_at,
            connection.next_pull_at,
+           (connection.state ->> 'retry_at')::timestamptz,
            connection.paused_at,
            connection.stopped_at,
            import.status = 'undone'
@@ -297,8 +300,9 @@ begin
 end
 $$;
 
--- Replaces sealed secrets of a connection that the worker pulls, and has it pulled now. Its problem lasts until a pull
--- succeeds. Returns null; 'signed_out' if the sign-in session is not fresh; 'gone' if there is no such connection.
+-- Replaces sealed secrets of a connection that the worker pulls, and has it pulled now, or when its service permits it
+-- again (turn.sql). Its problem lasts until a pull succeeds. Returns null; 'signed_out' if the sign-in session is not
+-- fresh; 'gone' if there is no such connection.
 create or replace function svc.renew_connection_secrets(
     p_user_id       uuid,
     p_session_hash  bytea,
@@ -318,7 +322,7 @@ begin
         return 'signed_out';
     end if;
     update profile.connection
-       set next_pull_at = now()
+       set next_pull_at = greatest(now(), (connection.state ->> 'retry_at')::timestamptz)
      where connection.user_id = p_user_id
        and connection.connection_id = p_connection_id
        and connection.next_pull_at is not null
@@ -373,8 +377,8 @@ begin
 end
 $$;
 
--- Lets the worker pull a connection of the signed-in person now. Returns whether it will: there must be such a
--- connection, and the last pull must be a minute old.
+-- Lets the worker pull a connection of the signed-in person now, or when its service permits it again (turn.sql). Returns
+-- whether it will: there must be such a connection, and the last pull must be a minute old.
 create or replace function svc.pull_now(p_user_id uuid, p_session_hash bytea, p_connection_id uuid)
 returns boolean
 language plpgsql
@@ -384,7 +388,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     update profile.connection
-       set next_pull_at = now()
+       set next_pull_at = greatest(now(), (connection.state ->> 'retry_at')::timestamptz)
      where connection.user_id = p_user_id
        and connection.connection_id = p_connection_id
        and connection.next_pull_at is not null

@@ -573,6 +573,28 @@ def test_a_pull_is_due_at_once_and_once_a_minute(alice_browser: Visitor, owner: 
     assert "it looked less than a minute ago" in second.text
 
 
+def test_a_pull_waits_as_long_as_the_service_has_asked_for(
+    alice_browser: Visitor, owner: Rows
+) -> None:
+    fill(alice_browser, "github", field_token="t")
+    owner.execute(
+        """
+        update profile.connection
+           set state = '{"retry_at": "2126-01-02T03:04:00+00:00"}',
+               next_pull_at = now() + interval '1 hour'
+        """
+    )
+    page = alice_browser.get(one(owner, "github"))
+    pulled = alice_browser.follow(submit(alice_browser, page, "/pull"))
+    entered = alice_browser.follow(submit(alice_browser, page, "/secrets", field_token="new"))
+
+    for answer in (pulled, entered):
+        assert "The service looks when it may: see Next look." in answer.text
+        assert re.search(r"2126.*; until .*2126.* the service wants no requests", answer.text)
+    row = owner.execute("select extract(year from next_pull_at) from profile.connection").fetchone()
+    assert row == (2126,)
+
+
 @pytest.mark.parametrize(("what", "status"), [("keep", "done"), ("remove", "undone")])
 def test_a_connection_ends_with_what_it_brought_or_without(
     alice_browser: Visitor, owner: Rows, what: str, status: str

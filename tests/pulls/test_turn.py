@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -19,6 +20,7 @@ from shared.sealing import Opener
 from shared.settings import Settings
 from tests.conftest import Person
 from tests.connecting import Connected, connect, state
+from tests.sql.test_connection_rows import sign_in
 
 Rows = psycopg.Connection[Any]
 Run = Callable[[Pull], None]
@@ -96,8 +98,73 @@ def test_what_came_before_a_failure_is_kept(
 
     row = state(owner, connected)
     assert count(owner) == 8001
-    assert (row["reached"], row["problem"], row["state"]) == ("failing", "rate_limited", {})
+    assert (row["reached"], row["problem"], [*row["state"]]) == (
+        *("failing", "rate_limited"),
+        ["retry_at"],
+    )
     assert timedelta(minutes=119) < taken.wait < timedelta(minutes=121)
+
+
+def look_now(owner: Rows, person: Person, connected: Connected) -> None:
+    """Ask for a pull a minute after the last one, as the page does."""
+    owner.execute("update profile.connection set last_pull_at = now() - interval '2 minutes'")
+    assert owner.execute(
+        "select svc.pull_now(%s, %s, %s)",
+        [person.user_id, sign_in(person).hash, connected.connection_id],
+    ).fetchone() == (True,)
+
+
+def test_a_person_cannot_shorten_the_wait_that_a_service_has_named(
+    pulls: Pulls, owner: Rows, alice: Person, connected: Connected
+) -> None:
+    states: list[Any] = []
+
+    def limited(source: Source) -> Pulled:
+        states.append(source.state)
+        raise PullFailed("rate_limited", timedelta(hours=2))
+
+    def failing(source: Source) -> Pulled:
+        states.append(source.state)
+        raise PullFailed("server_error")
+
+    take(pulls, alice, limited)
+    look_now(owner, alice, connected)
+    early = take(pulls, alice, limited)
+    owner.execute("update profile.connection set next_pull_at = now()")
+    later = take(pulls, alice, failing)
+    look_now(owner, alice, connected)
+    soon = take(pulls, alice, limited)
+
+    assert early.line == ""
+    assert timedelta(minutes=119) < early.wait < timedelta(minutes=121)
+    assert later.wait < timedelta(minutes=30)
+    assert "problem=rate_limited" in soon.line
+    assert states == [{}, {}, {}]
+
+
+def test_a_pull_that_is_late_changes_nothing_of_a_newer_one(
+    pulls: Pulls, deployment: Settings, owner: Rows, alice: Person, connected: Connected
+) -> None:
+    later: list[Pulled | PullFailed] = [Pulled([], {"cursor": "late"}), PullFailed("server_error")]
+    lines = []
+    with closing(Pulls.to(deployment, {}, Opener([PRIVATE]), Fetcher().fetch)) as newer:
+
+        def late(_: Source) -> Pulled:
+            owner.execute("update profile.connection set next_pull_at = now()")
+            take(newer, alice, lambda _: Pulled([commit(1)], {"cursor": "new"}))
+            match later.pop():
+                case Pulled() as pulled:
+                    return pulled
+                case failure:
+                    raise failure
+
+        while later:
+            lines.append(take(pulls, alice, late).line)
+            row = state(owner, connected)
+            assert (row["reached"], row["state"], row["failures"]) == ("live", {"cursor": "new"}, 0)
+            owner.execute("update profile.connection set next_pull_at = now()")
+
+    assert all(line.endswith(" ended") for line in lines)
 
 
 def test_a_pull_that_ends_early_waits_as_long_as_the_service_wants(
@@ -116,7 +183,7 @@ def test_a_pull_that_ends_early_waits_as_long_as_the_service_wants(
     taken = take(pulls, alice, pull)
 
     row = state(owner, connected)
-    assert (row["reached"], row["problem"], row["state"]) == ("live", None, {"at": 1})
+    assert (row["reached"], row["problem"], row["state"]["at"]) == ("live", None, 1)
     assert timedelta(minutes=299) < taken.wait < timedelta(minutes=301)
 
 

@@ -55,7 +55,7 @@ class Stopped(Exception):
 
 
 class Ended(Exception):
-    """the connection has ended meanwhile"""
+    """the connection has ended meanwhile, or another pull of it has begun"""
 
 
 class Claimed(NamedTuple):
@@ -88,6 +88,8 @@ class Failure(NamedTuple):
     problem: str
     wait: timedelta
     is_refused: bool = False
+    retry_after: timedelta | None = None
+    """How long the service wants to be left alone, if it has said so."""
 
 
 @dataclass(eq=False)
@@ -173,48 +175,52 @@ class Pulls:
         return None if row is None else Claimed(*row)
 
     def _pull(self, user_id: UUID, claimed: Claimed, stop: threading.Event) -> str:
-        """Pull and write; return what the log says."""
+        """Pull and write; return what the log says. Raises Ended, Stopped and psycopg.Error."""
+        key_hash = receipts.new_key()
         try:
-            pulled, counts = self._write(user_id, claimed, stop)
-            with self._job(user_id) as job:
-                job.execute(
-                    SQL["end_pull"],
-                    {
-                        "user_id": user_id,
-                        "connection_id": claimed.connection_id,
-                        "state": Jsonb(pulled.state),
-                        "wait": min(pulled.retry_after or timedelta(0), _LONGEST_RETRY_AFTER),
-                    },
-                )
+            pulled, counts = self._write(user_id, claimed, key_hash, stop)
+            named = pulled.retry_after and min(pulled.retry_after, _LONGEST_RETRY_AFTER)
+            end = {"state": Jsonb(pulled.state), "retry_after": named}
+            self._note(user_id, claimed, key_hash, "end_pull", end)
         except batches.OF_A_VALUE as error:
             # The same pull would bring it again.
-            return self._fail(user_id, claimed, error)
+            return self._fail(user_id, claimed, key_hash, error)
         except (Stopped, Ended, psycopg.Error):
             raise
         except Exception as error:
-            return self._fail(user_id, claimed, error)
+            return self._fail(user_id, claimed, key_hash, error)
         return f"read={counts.read} new={counts.added} changed={counts.changed}"
 
-    def _fail(self, user_id: UUID, claimed: Claimed, error: Exception) -> str:
+    def _fail(self, user_id: UUID, claimed: Claimed, key_hash: bytes, error: Exception) -> str:
         """Note why a pull has failed; return what the log says."""
         failure = self._judge(error, claimed)
-        with self._job(user_id) as job:
-            job.execute(
-                SQL["fail_pull"],
-                {
-                    "user_id": user_id,
-                    "connection_id": claimed.connection_id,
-                    "claimed_at": claimed.now,
-                    **failure._asdict(),
-                },
-            )
+        end = {"claimed_at": claimed.now, **failure._asdict()}
+        self._note(user_id, claimed, key_hash, "fail_pull", end)
         return f"problem={failure.problem} wait_s={failure.wait.total_seconds():.0f}"
 
+    def _note(
+        self,
+        user_id: UUID,
+        claimed: Claimed,
+        key_hash: bytes,
+        statement: str,
+        end: dict[str, Any],
+    ) -> None:
+        """Note how a pull has ended. Raises Ended if it is not the newest one of its connection."""
+        values = {
+            "user_id": user_id,
+            "connection_id": claimed.connection_id,
+            "import_id": claimed.import_id,
+            "key_hash": key_hash,
+        }
+        with self._job(user_id) as job:
+            if job.execute(SQL[statement], {**values, **end}).fetchone() is None:
+                raise Ended
+
     def _write(
-        self, user_id: UUID, claimed: Claimed, stop: threading.Event
+        self, user_id: UUID, claimed: Claimed, key_hash: bytes, stop: threading.Event
     ) -> tuple[Pulled, Counts]:
         pull = self.by_kind[claimed.kind]
-        key_hash = receipts.new_key()
         with self._job(user_id) as job:
             values = {"user_id": user_id, "import_id": claimed.import_id, "key_hash": key_hash}
             if job.execute(SQL["begin_pull"], values).fetchone() is None:
@@ -262,7 +268,8 @@ class Pulls:
             case PullFailed(is_refused=True):
                 return Failure(error.code, _REFUSED_WAIT, is_refused=True)
             case PullFailed(retry_after=timedelta() as named):
-                return Failure(error.code, max(wait, min(named, _LONGEST_RETRY_AFTER)))
+                named = min(named, _LONGEST_RETRY_AFTER)
+                return Failure(error.code, max(wait, named), retry_after=named)
             case PullFailed() | FetchFailed():
                 return Failure(error.code, wait)
             case SealingError():

@@ -6,7 +6,8 @@ call svc.open_job(%(user_id)s, %(version)s)
 
 -- name: claim_pull
 -- The connection of a person that has waited longest, with all that its pull needs; no row: none is due. It is put off
--- for a while, so that a pull that kills its worker does not keep the person's other connections waiting.
+-- for a while, so that a pull that kills its worker does not keep the person's other connections waiting. What a pull has
+-- left is its state but for `retry_at`: until then the service wants to be left alone, whatever its person asks for.
 with next as (
     select connection_id
       from profile.connection
@@ -29,7 +30,7 @@ returning connection.connection_id,
           connection.import_id,
           connection.kind,
           connection.settings,
-          connection.state,
+          connection.state - 'retry_at',
           connection.failures,
           person.timezone,
           now(),
@@ -51,23 +52,42 @@ returning import_id
 
 -- name: end_pull
 -- Notes a pull that has succeeded. The next one comes an hour later, give or take six minutes, or when the service
--- permits it.
+-- permits it. No row: the connection has ended, or another pull has begun.
 update profile.connection
-   set state = %(state)s,
+   set state = case
+                   when %(retry_after)s::interval is null
+                       then %(state)s::jsonb
+                   else %(state)s::jsonb || jsonb_build_object('retry_at', now() + %(retry_after)s::interval)
+               end,
        problem = null,
        failing_since = null,
        is_refused = false,
        failures = 0,
        last_pull_at = now(),
-       next_pull_at = now() + greatest(interval '54 minutes' + random() * interval '12 minutes', %(wait)s)
+       next_pull_at = now() + greatest(interval '54 minutes' + random() * interval '12 minutes', %(retry_after)s::interval)
  where user_id = %(user_id)s
    and connection_id = %(connection_id)s
-   and stopped_at is null
+   and exists (
+           select
+             from profile.import
+            where import.user_id = %(user_id)s
+              and import.import_id = %(import_id)s
+              and import.key_hash = %(key_hash)s
+              for share
+       )
+returning connection_id
 
 -- name: fail_pull
--- Notes why a pull has failed, and when it is tried again: at once if its person has entered the secrets again meanwhile.
+-- Notes why a pull has failed, and when it is tried again: if its person has entered the secrets again meanwhile, at
+-- once or when the service permits it. No row: the connection has ended, or another pull has begun.
 update profile.connection
-   set problem = %(problem)s,
+   set state = case
+                   -- A long state leaves no room.
+                   when %(retry_after)s::interval is null or length(state::text) > 99000
+                       then state - 'retry_at'
+                   else state || jsonb_build_object('retry_at', now() + %(retry_after)s::interval)
+               end,
+       problem = %(problem)s,
        failing_since = coalesce(failing_since, now()),
        is_refused = %(is_refused)s,
        failures = failures + 1,
@@ -80,12 +100,20 @@ update profile.connection
                                       and secret.connection_id = %(connection_id)s
                                       and secret.sealed_at > %(claimed_at)s
                                )
-                              then now()
+                              then now() + coalesce(%(retry_after)s::interval, interval '0')
                           else now() + %(wait)s
                       end
  where user_id = %(user_id)s
    and connection_id = %(connection_id)s
-   and stopped_at is null
+   and exists (
+           select
+             from profile.import
+            where import.user_id = %(user_id)s
+              and import.import_id = %(import_id)s
+              and import.key_hash = %(key_hash)s
+              for share
+       )
+returning connection_id
 
 -- name: next_pull
 -- How long it is until the person's next pull is due; no row: nothing is to be pulled.
