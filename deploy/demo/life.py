@@ -125,9 +125,9 @@ class Story:
                 filter(self._is_past, standing.whole_day_events(life, rng, own_id))
             ),
         }
-        piece["profile.connection"], piece["profile.import"] = standing.connections(
-            life, rng, since, self.until
-        )
+        rows, imports, parts = standing.connections(life, rng, since, self.until)
+        piece["profile.connection"], piece["profile.import"] = rows, imports
+        piece["profile.import_part"] = parts
         return Fixtures(devices, sources, places, titles, phone_id, work_id), piece
 
     def _day(self, day: Day, fixtures: Fixtures) -> Iterator[tuple[str, Iterable[Row]]]:

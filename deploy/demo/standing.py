@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from datetime import date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from hashlib import sha256
 from random import Random
 from typing import Final
@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 from deploy.demo.days import HOUR, Life, Row
 from shared.connections import KINDS, State
 
+_FIRST_POSITION: Final = date(2000, 1, 1)
 _MINUTES_MS: Final = 60_000
 _HOURS_MS: Final = 3_600_000
 
@@ -105,14 +106,17 @@ def category_scores() -> Iterator[Row]:
 
 def connections(
     life: Life, rng: Random, since: datetime, until: datetime
-) -> tuple[list[Row], list[Row]]:
-    """Return connections to other services, and the import of each."""
+) -> tuple[list[Row], list[Row], list[Row]]:
+    """Return connections to other services, the import of each, and the only part of each import."""
     rows: list[Row] = []
     imports: list[Row] = []
+    parts: list[Row] = []
     for number, (kind, name, state, problem) in enumerate(_CONNECTIONS):
         connection_id, import_id = life.row_id(rng), life.row_id(rng)
         began, last = since + number * HOUR, until - (number + 1) * HOUR
         paused_at = last if state == "paused" else None
+        count = rng.randint(200, 5000)
+        day = last.astimezone(UTC).date()
         rows.append(
             {
                 "connection_id": connection_id,
@@ -123,7 +127,7 @@ def connections(
                 "created_at": began,
                 "first_record_at": began,
                 "last_record_at": last,
-                "record_count": rng.randint(200, 5000),
+                "record_count": count,
                 "problem": problem,
                 "failing_since": None if problem is None else last,
                 "is_refused": state == "refused",
@@ -142,7 +146,22 @@ def connections(
                 "started_at": began,
             }
         )
-    return rows, imports
+        parts.append(
+            {
+                "import_id": import_id,
+                "name": day.isoformat(),
+                "position": (day - _FIRST_POSITION).days,
+                "format": kind,
+                "source": KINDS[kind].source,
+                "kind": KINDS[kind].data,
+                "records": count,
+                "added": count,
+                "first_at": began,
+                "last_at": last,
+                "is_finished": True,
+            }
+        )
+    return rows, imports, parts
 
 
 def whole_day_events(life: Life, rng: Random, calendar_id: UUID) -> Iterator[Row]:

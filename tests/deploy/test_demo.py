@@ -134,7 +134,10 @@ def test_connections_are_in_several_states_and_none_is_pulled(
                count(*)
           from profile.connection
           join profile.import using (user_id, import_id)
+          join profile.import_part as part using (user_id, import_id)
          where import.connection_id = connection.connection_id
+           and part.records = connection.record_count
+           and part.last_at = connection.last_record_at
            and next_pull_at is null
          group by 1
         """
