@@ -226,6 +226,20 @@ def test_every_view_fits_and_stands_still_and_is_for_everybody(view: View, board
     assert board.said == []
 
 
+def test_the_state_of_each_source_is_on_a_narrow_page(board: Board) -> None:
+    board.enter("ada")
+    board.open("/sources", 390)
+
+    hidden = board.page.evaluate(
+        """() => [...document.querySelectorAll(".scroll")]
+            .filter(element => element.scrollWidth > element.clientWidth)
+            .map(element => element.getAttribute("aria-label"))"""
+    )
+
+    assert board.page.locator("td.words").count() > 1
+    assert hidden == []
+
+
 @by_name
 def test_an_absurd_address_has_a_page(view: View, board: Board, http: httpx2.Client) -> None:
     parts = re.findall(r"\{\w+\}", "".join(view.paths))

@@ -1,5 +1,7 @@
 """The view of sources: what sends data, under the way in which it comes."""
 
+from datetime import datetime
+
 import pytest
 from starlette.testclient import TestClient
 
@@ -41,7 +43,7 @@ def test_the_states_of_connections_are_in_words(
         """
         update profile.connection
            set problem = 'unreachable',
-               failing_since = now()
+               failing_since = '2026-03-01 12:00Z'
          where connection_id = %s
         """,
         [failing.connection_id],
@@ -62,12 +64,51 @@ def test_the_states_of_connections_are_in_words(
     assert "<bdi>My &lt;phone&gt;</bdi>" in overland
     assert "waiting for the first record" in overland
     assert "waiting for the first record" in calendar
-    assert "failing" in github
+    assert "failing since 1 Mar 2026, 12:00" in github
     assert "The server of the service could not be reached. Nothing needs to be done" in github
     links = Page(page).links
     assert sum("/settings/connections?back=/sources" in link for link in links) == 2
     assert waiting.key is not None
     assert waiting.key not in page
+
+
+def test_the_invented_connections_have_records_in_both_rooms(visit: Visit, ada: Person) -> None:
+    page = visit.open("/sources").text
+
+    assert "waiting for the first record" not in page
+    first = ada.connection.execute(
+        "select min(first_record_at) from profile.connection where user_id = %s", [ada.user_id]
+    ).fetchone()
+    listed = visit.ask("/api/v1/integrations").json()["data"]
+    starts = [row["first_record_at"] for row in listed if row["via"] == "connection"]
+    assert first is not None
+    assert datetime.fromisoformat(min(starts)) == first[0]
+
+
+def test_a_device_of_a_connection_is_no_silent_tracker(
+    nobody: Person, resource_client: TestClient, sealing: Cookies
+) -> None:
+    nobody.connection.execute(
+        """
+        with device as (
+            insert into activity.device (user_id, name)
+            values (%(user_id)s, 'laptop')
+            returning device_id
+        )
+        insert into activity.device_stream (user_id, device_id, stream, last_event_at, event_count)
+        select %(user_id)s, device_id, 'coding_sessions', now(), 3
+          from device
+        """,
+        {"user_id": nobody.user_id},
+    )
+
+    page = Visit(resource_client, sealing, nobody.token()).open("/sources").text
+
+    nobody.connection.execute("delete from activity.device where user_id = %s", [nobody.user_id])
+    row = page.split("<bdi>laptop</bdi>")[1].split("</tr>")[0]
+    assert "a connection or a file" in row
+    assert "no tracker" in row
+    assert "nothing for a day" not in row
 
 
 def test_a_device_has_the_name_that_its_person_gave_it(visit: Visit, ada: Person) -> None:

@@ -62,7 +62,14 @@ def show(_: Scene, answers: Answers) -> dict[str, Any]:
     if "integrations" in answers:
         for n, row in enumerate(answers["integrations"]["data"]):
             rows.setdefault(row["via"], []).append((f"/data/{n}", row))
-    return {"kinds": KINDS, "rows": rows, "titles": TITLES, "state": state, "advice": advice}
+    return {
+        "kinds": KINDS,
+        "rows": rows,
+        "titles": TITLES,
+        "state": state,
+        "since": since,
+        "advice": advice,
+    }
 
 
 def state(row: Mapping[str, Any]) -> str:
@@ -73,6 +80,12 @@ def state(row: Mapping[str, Any]) -> str:
     if row["status"] == "active" and (is_empty or row["last_sync_at"] is None):
         return "waiting for the first record"
     return STATES[row["status"]]
+
+
+def since(row: Mapping[str, Any]) -> str:
+    """Return the instant since which a connection fails; an empty text for one that does not."""
+    is_failing = row["status"] in ("error", "expired")
+    return (row["problem"] or "").removeprefix("since ") if is_failing else ""
 
 
 def advice(row: Mapping[str, Any]) -> str:
