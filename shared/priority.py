@@ -31,6 +31,18 @@ def give_way(niceness: int = LOWER) -> None:
             _lower(threading.get_native_id(), niceness)
 
 
+def leave_half() -> None:
+    """Keep this thread, and those that it starts from now on, on half of the processors.
+
+    The others stay free for what everybody else does. A priority alone does not ensure that: see
+    ``_lower_session``.
+    """
+    if sys.platform == "linux":
+        usable = sorted(os.sched_getaffinity(0))
+        with suppress(OSError):
+            os.sched_setaffinity(0, usable[len(usable) // 2 :])
+
+
 def let_requests_interrupt_threads() -> None:
     """Have threads that compute give way to the one that answers requests after half a millisecond.
 

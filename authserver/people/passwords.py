@@ -158,12 +158,12 @@ class _Place:
     limiter: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(1))
 
     @classmethod
-    def with_niceness(cls, niceness: int) -> "_Place":
-        """Return a place whose thread has this priority, so that other requests go on beside it.
+    def of(cls, prepare: Callable[[], None]) -> "_Place":
+        """Return a place whose thread calls ``prepare`` first, to give way to other requests.
 
         It has a thread of its own, because a process without privileges cannot raise a priority again.
         """
-        return cls(ThreadPoolExecutor(1, "hash", partial(priority.give_way, niceness)))
+        return cls(ThreadPoolExecutor(1, "hash", prepare))
 
     @property
     def waiting(self) -> int:
@@ -181,6 +181,11 @@ class _Place:
             return await asyncio.wrap_future(self.threads.submit(work))
 
 
+def _give_way_to_all() -> None:
+    priority.give_way()
+    priority.leave_half()
+
+
 @dataclass(frozen=True)
 class Hasher:
     """Hashes and verifies in threads, at most two at once: one in each of two places.
@@ -193,9 +198,9 @@ class Hasher:
 
     argon2: PasswordHasher = field(default_factory=PasswordHasher)
     """By default with the parameters that RFC 9106 recommends for machines with little memory."""
-    place: _Place = field(default_factory=partial(_Place.with_niceness, priority.LOWER))
+    place: _Place = field(default_factory=partial(_Place.of, _give_way_to_all))
     known_place: _Place = field(
-        default_factory=partial(_Place.with_niceness, priority.LITTLE_LOWER)
+        default_factory=partial(_Place.of, partial(priority.give_way, priority.LITTLE_LOWER))
     )
     """The place for known people. Strangers' passwords give way to theirs."""
     durations_s: deque[float] = field(default_factory=lambda: deque(maxlen=_MEASURED), repr=False)

@@ -90,6 +90,20 @@ def test_hashes_give_way_those_of_strangers_most(is_known: bool, lower: int) -> 
     assert (reached, niceness(threading.get_native_id())) == ([max(lower, USUAL)], USUAL)
 
 
+@pytest.mark.parametrize("is_known", [False, True])
+def test_hashes_of_strangers_leave_half_of_the_processors_free(is_known: bool) -> None:
+    hasher = Hasher()
+    all_of_them = os.sched_getaffinity(0)
+
+    def leaves_some() -> bool:
+        return 2 * len(os.sched_getaffinity(0)) <= len(all_of_them) + 1
+
+    left = asyncio.run(hasher._run(is_known, leaves_some))
+
+    assert left is not is_known or len(all_of_them) == 1
+    assert os.sched_getaffinity(0) == all_of_them
+
+
 def test_a_thread_that_computes_gives_way_to_requests_after_half_a_millisecond(
     deployment: Settings,
 ) -> None:
