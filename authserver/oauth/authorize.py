@@ -95,7 +95,12 @@ async def show(server: Server, documents: Documents, request: Request) -> Respon
             return server.pages.redirect_browser(code_location(server, pending, code), browser)
     if browser.person is None and client_ids.is_address(client.client_id):
         await clients.store_unchecked(server.database, client)
-    request_id = await requests.store(server.database, browser.session, pending)
+    request_id = await requests.store(
+        server.database,
+        browser.session,
+        pending,
+        needs_later_sign_in="login" in prompts(query),
+    )
     if pending.error is not None:
         sent = _values(query, pending.error_parameter)
         page = _refusal(pending.error, pending.error_description or "", sent, request_id)

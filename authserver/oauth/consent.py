@@ -67,6 +67,8 @@ async def show(server: Server, documents: Documents, request: Request) -> Respon
     if pending.error is not None:
         await requests.take(server.database, waiting)
         return server.pages.redirect_browser(error_location(server, pending), browser)
+    if _must_confirm(waiting, pending):
+        return server.pages.redirect_browser(_confirmation(waiting), browser)
     granted_before = await grants.scopes_of_client(
         server.database, browser.person.user_id, pending.client_id
     )
@@ -97,6 +99,8 @@ async def decide(server: Server, documents: Documents, request: Request) -> Resp
     lifetime = _lifetime(form)
     if granted is None:
         location = await _decline(server, waiting, pending)
+    elif _must_confirm(waiting, pending):
+        location = _confirmation(waiting)
     elif not granted:
         granted_before = await grants.scopes_of_client(
             server.database, browser.person.user_id, pending.client_id
@@ -144,6 +148,16 @@ async def _gone(server: Server, browser: Browser, waiting: PendingKey) -> Respon
     destination = None if late is None else redirects.destination(late.redirect_uri)
     page = Page("request_gone.html", {"late": late, "destination": destination}, status=400)
     return server.pages.render(page, browser)
+
+
+def _must_confirm(waiting: PendingKey, pending: PendingRequest) -> bool:
+    """Return whether the sign-in is older than a request with ``prompt=login``."""
+    return waiting.needs_later_sign_in and not pending.has_later_sign_in
+
+
+def _confirmation(waiting: PendingKey) -> str:
+    """Return the path of the page that asks for the password, and then leads back to the consent page."""
+    return f"/confirm?next={waiting.request_id.text}"
 
 
 def _offered(pending: PendingRequest, base_url: str) -> list[str]:

@@ -8,6 +8,7 @@ error after the person has signed in.
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
+from uuid import UUID
 
 from authserver import rows
 from authserver.rows import Database, Parameters
@@ -17,6 +18,9 @@ from shared.tokens import Token
 SQL: Final = rows.load("oauth/requests.sql")
 
 LIFETIME: Final = timedelta(minutes=15)
+_AFTER_SIGN_IN: Final = UUID(int=1)
+"""The user id in the ids of requests that only a later sign-in may answer. Nobody can remove it from an id:
+the request is stored under the hash of the whole id."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,8 @@ class PendingRequest:
     error_description: str | None = None
     error_parameter: str | None = None
     """The parameter whose value is wrong, while the request is answered. It is not stored."""
+    has_later_sign_in: bool = False
+    """Whether the person has signed in, or confirmed it, since the request. It is not stored either."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +58,11 @@ class PendingKey:
     session: Token
 
     @property
+    def needs_later_sign_in(self) -> bool:
+        """Whether the person must sign in, or confirm it, after the request (``prompt=login``)."""
+        return self.request_id.user_id == _AFTER_SIGN_IN
+
+    @property
     def parameters(self) -> Parameters:
         """The parameters of statements about the request."""
         return {"request_hash": self.request_id.hash, "session_hash": self.session.hash}
@@ -62,9 +73,16 @@ class _Taken:
     request_hash: bytes
 
 
-async def store(database: Database, session: Token, request: PendingRequest) -> Token:
+async def store(
+    database: Database,
+    session: Token,
+    request: PendingRequest,
+    *,
+    needs_later_sign_in: bool = False,
+) -> Token:
     """Store ``request`` for the browser with ``session`` and return its id."""
-    waiting = PendingKey(tokens.mint(tokens.REQUEST, tokens.NOBODY), session)
+    whose = _AFTER_SIGN_IN if needs_later_sign_in else tokens.NOBODY
+    waiting = PendingKey(tokens.mint(tokens.REQUEST, whose), session)
     parameters = {**vars(request), **waiting.parameters, "lifetime": LIFETIME}
     await rows.execute(database, SQL["store"], parameters)
     return waiting.request_id
@@ -72,7 +90,8 @@ async def store(database: Database, session: Token, request: PendingRequest) -> 
 
 async def find(database: Database, waiting: PendingKey) -> PendingRequest | None:
     """Return a pending request of this browser, or None."""
-    return await rows.one(database, PendingRequest, SQL["pending"], waiting.parameters)
+    parameters = {**waiting.parameters, "user_id": waiting.session.user_id, "lifetime": LIFETIME}
+    return await rows.one(database, PendingRequest, SQL["pending"], parameters)
 
 
 async def late(database: Database, waiting: PendingKey) -> ExpiredRequest | None:

@@ -38,12 +38,18 @@ select authorization_request.client_id,
        authorization_request.resource,
        authorization_request.code_challenge,
        authorization_request.error,
-       authorization_request.error_description
+       authorization_request.error_description,
+       exists (
+           select from identity.session
+            where session.user_id = %(user_id)s
+              and session.session_hash = %(session_hash)s
+              and session.created_at > authorization_request.expires_at - %(lifetime)s::interval
+       ) as has_later_sign_in
   from oauth.authorization_request
   join oauth.client using (client_id)
- where request_hash = %(request_hash)s
-   and session_hash = %(session_hash)s
-   and expires_at > now()
+ where authorization_request.request_hash = %(request_hash)s
+   and authorization_request.session_hash = %(session_hash)s
+   and authorization_request.expires_at > now()
 
 -- name: late
 -- The client of an expired request of this browser. No row: it was answered, is another browser's, or the

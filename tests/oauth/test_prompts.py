@@ -1,11 +1,16 @@
 """What an application may wish of the sign-in: ``login_hint`` and ``prompt`` (OpenID Connect Core 1.0)."""
 
+from typing import Any
+
+import psycopg
 import pytest
 
 from tests.conftest import Person
 from tests.oauth.conftest import PASSWORD, Welcome
 from tests.oauth.visitor import Application, Visitor, parameters
 from tests.pages.test_confirm import confirming
+
+Rows = psycopg.Connection[Any]
 
 
 @pytest.mark.parametrize(
@@ -40,6 +45,26 @@ def test_prompt_login_asks_a_signed_in_person_for_the_password_before_the_consen
     assert wrong.status_code == 400
     assert "Weekly Report" in consent.text
     assert application.exchange(parameters(allowed)["code"][0]).status_code == 200
+
+
+def test_prompt_login_cannot_be_skipped_on_the_consent_page(
+    application: Application, alice_browser: Visitor, owner: Rows
+) -> None:
+    confirm = alice_browser.get(application.authorize_path(prompt="login")).headers["location"]
+    skipped = alice_browser.get(confirm.replace("/confirm?next=", "/oauth/consent?request="))
+    page = alice_browser.follow(skipped)
+    confirmed = alice_browser.submit(page, form=confirming(page), password=PASSWORD)
+    consent = alice_browser.follow(confirmed)
+    # As if the person had signed in before the request.
+    owner.execute("update identity.session set created_at = created_at - interval '1 h'")
+
+    asked = alice_browser.submit(consent, decision="allow")
+    declined = alice_browser.submit(consent, decision="decline")
+
+    assert (skipped.status_code, skipped.headers["location"]) == (303, confirm)
+    assert (asked.status_code, asked.headers["location"]) == (303, confirm)
+    assert owner.execute("select from oauth.authorization_code").fetchall() == []
+    assert parameters(declined)["error"] == ["access_denied"]
 
 
 def test_without_a_sign_in_prompt_login_asks_once(
