@@ -1,7 +1,7 @@
 """A program that uses the official SDK of MCP, whose person decides on the real pages over HTTP."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import parse_qsl, urlsplit
@@ -74,6 +74,10 @@ class Program:
     decision: str = "allow"
     further: tuple[str, ...] = ()
     """What its person ticks on the consent page beside the requested scopes."""
+    document: str | None = None
+    """The address of the document that describes it, if it has one."""
+    transports: Mapping[str, httpx2.AsyncBaseTransport] = field(default_factory=dict)
+    """How it reaches servers that have no address."""
     changes: dict[str, str | None] = field(default_factory=dict)
     """A change that an attacker makes to the authorization response."""
 
@@ -92,6 +96,7 @@ class Program:
             storage=self.kept,
             redirect_handler=self._ask_person,
             callback_handler=self._hear,
+            client_metadata_url=self.document,
         )
 
     def get(self, *paths: str) -> list[httpx2.Response]:
@@ -107,6 +112,7 @@ class Program:
         return httpx2.AsyncClient(
             base_url=self.service.base_url,
             auth=self.provider,
+            mounts=self.transports,
             event_hooks={"request": [self._note]},
         )
 

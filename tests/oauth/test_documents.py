@@ -5,9 +5,11 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import httpx2
 import psycopg
 import pytest
 from starlette.testclient import TestClient
@@ -24,8 +26,11 @@ from tests import https
 from tests.client import AppClient
 from tests.conftest import Person
 from tests.https import Host
+from tests.mcp.test_sdk import Talk
 from tests.oauth.conftest import CHEAP, PASSWORD, Opens, visitor_of
+from tests.oauth.program import Program, expire_access_tokens
 from tests.oauth.visitor import CALLBACK, Application, Visitor, parameters
+from tests.processes import Service
 
 Rows = psycopg.Connection[Any]
 PATH = "/client.json"
@@ -111,6 +116,73 @@ def notebook(accepting: TestClient, publisher: Publisher) -> Application:
 def browser(accepting: TestClient, settings: Settings, alice: Person) -> Visitor:
     """A browser in which alice is signed in."""
     return visitor_of(accepting, settings, alice)
+
+
+class Through(httpx2.AsyncBaseTransport):
+    """Passes requests of a program on to a server in this process."""
+
+    def __init__(self, server: TestClient) -> None:
+        self.server = server
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        content = await request.aread()
+        answer = await asyncio.to_thread(
+            self.server.request,
+            request.method,
+            str(request.url),
+            content=content,
+            headers=list(request.headers.items()),
+            follow_redirects=False,
+        )
+        kept = [
+            (name, value) for name, value in answer.headers.items() if name != "content-encoding"
+        ]
+        return httpx2.Response(answer.status_code, headers=kept, content=answer.content)
+
+
+def test_the_sdk_comes_from_nothing_to_answers_without_registering(
+    accepting: TestClient,
+    api: TestClient,
+    publisher: Publisher,
+    browser: Visitor,
+    settings: Settings,
+    alice: Person,
+) -> None:
+    # As published documents do, it names no port.
+    publisher.publish(redirect_uris=["http://127.0.0.1/callback"])
+    program = Program(
+        Service(settings, Path(), Path(), 0),
+        browser,
+        "/mcp",
+        document=publisher.url,
+        transports={settings.auth_url: Through(accepting), settings.base_url: Through(api)},
+    )
+
+    goals, listening = Talk(program, "auto").call("get_goals", "get_listening")
+    first = program.kept.tokens
+    assert first is not None
+    expire_access_tokens(alice)
+    assert program.provider.context.token_expiry_time is not None
+    program.provider.context.token_expiry_time -= 3601
+    (again,) = Talk(program, "auto").call("get_listening")
+
+    assert (goals["count"], listening["totals"]["play_count"]) == (0, 0)
+    assert again["totals"] == listening["totals"]
+    assert [(each["client_id"], each["scope"]) for each in program.asked] == [
+        (publisher.url, "read:activity"),
+        (publisher.url, "read:activity read:music"),
+    ]
+    assert "POST /oauth/register" not in program.sent
+    assert [form["grant_type"] for form in program.forms] == [
+        "authorization_code",
+        "authorization_code",
+        "refresh_token",
+    ]
+    assert {form["client_id"] for form in program.forms} == {publisher.url}
+    assert program.kept.tokens is not None
+    assert program.kept.tokens.scope == "read:activity read:music"
+    assert program.kept.tokens.access_token != first.access_token
+    assert publisher.requests == 1
 
 
 def test_an_application_gets_tokens_by_its_document_and_the_token_endpoint_fetches_nothing(
