@@ -14,6 +14,8 @@ from typing import Final, TextIO
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from shared import traces
+
 access_log = logging.getLogger("svc.access")
 error_log = logging.getLogger("svc.error")
 
@@ -218,7 +220,7 @@ class LineHandler(logging.StreamHandler[TextIO]):
 def configure_logging() -> None:
     """Send the log lines of both servers, and the web server's warnings, to standard error."""
     handler = LineHandler()
-    handler.setFormatter(logging.Formatter(LOG_FORMAT))
+    handler.setFormatter(traces.Formatter(LOG_FORMAT))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     # The lines contain none of these values, and each request would compute them. These are the switches
     # that the logging HOWTO documents, the private one included.
