@@ -10,7 +10,9 @@ the worker's login for jobs, one with the importer's that writes, each behind a 
 
 import base64
 import logging
+import os
 import random
+import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -41,6 +43,8 @@ log = logging.getLogger("svc.worker")
 
 SQL: Final = queries.load(Path(__file__).with_name("turn.sql"))
 
+LONGEST_S: Final = 300.0
+"""The longest transaction of a pull; a statement takes at most 60 s (sql/roles.sql)."""
 _FIRST_WAIT: Final = timedelta(minutes=5)
 _LONGEST_WAIT: Final = timedelta(hours=6)
 _REFUSED_WAIT: Final = timedelta(hours=24)
@@ -113,7 +117,7 @@ class Shared:
                     prepare_threshold=5 if self.prepare else None,
                 )
                 self.connection.adapters.register_dumper(Array, ArrayDumper)
-            with self.connection.transaction():
+            with _broken_off(self.connection), self.connection.transaction():
                 yield self.connection
 
     def close(self) -> None:
@@ -366,6 +370,26 @@ class _Items:
                 yield item
         except Exception as error:
             self.error = error
+
+
+@contextmanager
+def _broken_off(connection: psycopg.Connection[Any]) -> Iterator[None]:
+    """Break a connection off at the end of ``LONGEST_S``: a database that hangs never says so."""
+    # Its number stays ours until it is closed.
+    wire = socket.socket(fileno=os.dup(connection.fileno()))
+
+    def shut() -> None:
+        with suppress(OSError):
+            wire.shutdown(socket.SHUT_RDWR)
+
+    clock = threading.Timer(LONGEST_S, shut)
+    clock.start()
+    try:
+        yield
+    finally:
+        clock.cancel()
+        clock.join()
+        wire.close()
 
 
 def _place(error: Exception) -> str:
