@@ -22,7 +22,6 @@ from tests.conftest import Person
 from tests.connecting import connect
 from tests.faults.proxy import Proxy
 
-
 HANG_S: Final = 60
 """A pull that has not ended for this long hangs."""
 
