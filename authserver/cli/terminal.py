@@ -109,16 +109,20 @@ def password(*, from_stdin: bool) -> str:
     return typed
 
 
-def secret(label: str, *, from_stdin: bool, is_required: bool) -> str:
-    """Read a secret from a line of standard input or a prompt. Raises ClickException if it is not UTF-8."""
+def secret(label: str, *, from_stdin: bool, if_empty: str | None) -> str:
+    """Read a secret from a line of standard input or a prompt.
+
+    ``if_empty`` says after the word ``empty`` what an empty one means; None if it is required. Raises
+    ClickException if it is not UTF-8.
+    """
     refusal = click.ClickException(f"{label} is not text in UTF-8")
     try:
         if from_stdin:
             typed = sys.stdin.readline()
         else:
             # The prompt is not a part of what the command prints.
-            asking = label if is_required else f"{label} (empty for none)"
-            default = None if is_required else ""
+            asking = label if if_empty is None else f"{label} (empty {if_empty})"
+            default = None if if_empty is None else ""
             typed = str(
                 click.prompt(asking, default, hide_input=True, show_default=False, err=True)
             )

@@ -45,6 +45,16 @@ class Draft:
         name_problem = names.problem(self.name)
         return problems if name_problem is None else {"name": name_problem, **problems}
 
+    @property
+    def typed_problems(self) -> list[str]:
+        """The problems of what was typed, each after its label: what was left empty stays as it is."""
+        found = (
+            (each.label, field_problem(each, self.typed[each.name]))
+            for each in self.kind.fields
+            if each.name in self.typed
+        )
+        return [f"{label}: {problem}" for label, problem in found if problem is not None]
+
     def parameters(
         self, user_id: UUID, connection_id: UUID, key: str | None, public: str | None
     ) -> Parameters:

@@ -29,7 +29,7 @@ from authserver import events, forms, rows
 from authserver.errors import InvalidRequest, NotFound
 from authserver.events import Event
 from authserver.forms import Form
-from authserver.pages import back, confirm, connection_draft, connection_list, sign_in
+from authserver.pages import back, confirm, connection_list, sign_in
 from authserver.pages.connection_draft import Draft
 from authserver.pages.connection_list import Connection
 from authserver.people.sessions import ConfirmationNeeded, StaleForm, Visit
@@ -203,14 +203,8 @@ async def renew_secrets(server: Server, request: Request) -> Response:
     draft = Draft(kind, connection.name, {name: text for name, text in typed.items() if text})
     if not draft.typed:
         return _one(server, visit, connection, problem=_NOTHING_TYPED, status=400)
-    wrong = [
-        f"{each.label}: {problem}"
-        for each in secrets
-        if each.name in draft.typed
-        and (problem := connection_draft.field_problem(each, draft.typed[each.name]))
-    ]
-    if wrong:
-        return _one(server, visit, connection, problem=wrong[0], status=400)
+    if draft.typed_problems:
+        return _one(server, visit, connection, problem=draft.typed_problems[0], status=400)
     if not connection_list.can_connect(kind, server.settings):
         return _one(server, visit, connection, problem=_switched_off(kind), status=409)
     public = server.settings.sealing_public_key

@@ -16,7 +16,7 @@ from authserver.cli.terminal import Column
 from authserver.pages.connection_draft import Draft
 from deploy.operators import people
 from shared import keys, queries, screen, sealing_keys
-from shared.connections import KINDS, MOST, Kind
+from shared.connections import KINDS, MOST, Field, Kind
 from shared.settings import Settings
 from shared.setups import setup
 
@@ -27,6 +27,11 @@ _COLUMNS: Final = (
     Column("NAME", longest=30),
     *map(Column, ("STATE", "PROBLEM", "RECORDS")),
     *(Column(title, absent="never") for title in ("LAST RECORD", "KEY LAST USED")),
+)
+
+_NO_KEY: Final = (
+    "{kind} needs a key that seals what opens the account there: SVC_SEALING_PUBLIC_KEY, "
+    "or that of 'svc up'"
 )
 
 
@@ -84,15 +89,14 @@ def add_connection(
         raise click.ClickException(f"{kind.name} shows no totals")
     public = sealing_keys.public_key(chosen)
     if kind.way == "is_pulled" and public is None:
-        raise click.ClickException(
-            f"{kind.name} needs a key that seals what opens the account there: SVC_SEALING_PUBLIC_KEY, or "
-            "that of 'svc up'"
-        )
+        raise click.ClickException(_NO_KEY.format(kind=kind.name))
     typed = {**_values(kind, assignments), **_secrets(kind, from_stdin=secret_stdin)}
     draft = Draft(kind, (kind.title if name is None else name).strip(), typed, show_totals)
     if draft.problems:
         field_name, problem = next(iter(draft.problems.items()))
-        raise click.ClickException(f"{field_name}: {problem}")
+        is_left_out = field_name not in typed and field_name in _open_fields(kind)
+        option = f" (--set {field_name}=VALUE)" if is_left_out else ""
+        raise click.ClickException(f"{field_name}: {problem}{option}")
     connection_id = uuid4()
     with people.owner(chosen) as database:
         user_id = people.account(database, email)
@@ -122,9 +126,13 @@ def _explain(kind: Kind, chosen: Settings) -> None:
         click.echo(f"{label}:{gap}{text.rstrip()}", err=True)
 
 
+def _open_fields(kind: Kind) -> dict[str, Field]:
+    return {each.name: each for each in kind.fields if not each.is_secret}
+
+
 def _values(kind: Kind, assignments: Sequence[str]) -> dict[str, str]:
     """Return the fields that are no secrets. Raises ClickException."""
-    open_fields = {each.name: each for each in kind.fields if not each.is_secret}
+    open_fields = _open_fields(kind)
     values = {name: each.default for name, each in open_fields.items() if each.default}
     for assignment in assignments:
         name, equals, value = assignment.partition("=")
@@ -137,14 +145,58 @@ def _values(kind: Kind, assignments: Sequence[str]) -> dict[str, str]:
     return {name: value for name, value in values.items() if value}
 
 
-def _secrets(kind: Kind, *, from_stdin: bool) -> Mapping[str, str]:
-    """Return the secrets of the kind, each from a prompt or a line. Raises ClickException."""
+def _secrets(kind: Kind, *, from_stdin: bool, is_change: bool = False) -> Mapping[str, str]:
+    """Return the secrets of the kind, each from a prompt or a line; for a change those that are entered.
+
+    Raises ClickException.
+    """
+
+    def if_empty(field: Field) -> str | None:
+        if is_change:
+            return "to keep what is there"
+        return None if field.is_required else "for none"
+
     values = {
-        each.name: terminal.secret(each.label, from_stdin=from_stdin, is_required=each.is_required)
+        each.name: terminal.secret(each.label, from_stdin=from_stdin, if_empty=if_empty(each))
         for each in kind.fields
         if each.is_secret
     }
     return {name: value for name, value in values.items() if value}
+
+
+@connection.command("secret")
+@click.argument("connection_id", metavar="ID", type=click.UUID)
+@click.option(
+    "--secret-stdin", is_flag=True, help="Read each secret from a line of standard input."
+)
+@click.pass_obj
+def renew_secrets(chosen: Settings, connection_id: UUID, *, secret_stdin: bool) -> None:
+    """Replace what opens the service of the connection ID of 'svc connection list'.
+
+    For example after a token there has ended. What was read remains, and the worker pulls at once. What is
+    left empty stays as it is.
+    """
+    with people.owner(chosen) as database:
+        row = database.execute(
+            SQL["pulled_connection"], {"connection_id": connection_id}
+        ).fetchone()
+    kind = None if row is None else KINDS.get(row[1])
+    if row is None or kind is None or not any(each.is_secret for each in kind.fields):
+        raise click.ClickException(f"there is no connection {connection_id} with secrets")
+    public = sealing_keys.public_key(chosen)
+    if public is None:
+        raise click.ClickException(_NO_KEY.format(kind=kind.name))
+    draft = Draft(kind, row[2], _secrets(kind, from_stdin=secret_stdin, is_change=True))
+    if not draft.typed:
+        raise click.ClickException("nothing was entered, so all is as it was")
+    if draft.typed_problems:
+        raise click.ClickException(draft.typed_problems[0])
+    given = draft.parameters(row[0], connection_id, None, public)
+    with people.owner(chosen) as database:
+        renewed = database.execute(SQL["renew_secrets"], given).fetchone()
+    if renewed is None:
+        raise click.ClickException(f"the connection {connection_id} has ended")
+    click.echo(f"replaced {', '.join(draft.typed)} of {screen.plain(row[2])}")
 
 
 @connection.command("list")

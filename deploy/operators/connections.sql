@@ -71,3 +71,49 @@ recorded as (
 )
 select name
   from ended
+
+-- name: pulled_connection
+-- Whose a connection is that the worker pulls, its kind and its name. No row: there is none, or it has ended.
+select user_id,
+       kind,
+       name
+  from profile.connection
+ where connection_id = %(connection_id)s
+   and next_pull_at is not null
+   and stopped_at is null
+
+-- name: renew_secrets
+-- Replaces sealed secrets of a connection, and has it pulled now (svc.renew_connection_secrets). No row: it has ended.
+with renewed as (
+    update profile.connection
+       set next_pull_at = now()
+     where connection.user_id = %(user_id)s
+       and connection.connection_id = %(connection_id)s
+       and connection.next_pull_at is not null
+       and connection.stopped_at is null
+    returning user_id,
+              connection_id
+),
+sealed as (
+    insert into profile.connection_secret (user_id, connection_id, field, key_id, sealed)
+    select renewed.user_id,
+           renewed.connection_id,
+           secret.field,
+           secret.key_id,
+           secret.sealed
+      from renewed
+     cross join unnest(%(fields)s::text[], %(key_ids)s::text[], %(sealed)s::text[]::bytea[])
+                    as secret (field, key_id, sealed)
+        on conflict (user_id, connection_id, field) do update
+       set key_id = excluded.key_id,
+           sealed = excluded.sealed,
+           sealed_at = now()
+),
+recorded as (
+    insert into identity.security_event (user_id, event)
+    select user_id,
+           'connection_key_renewed'
+      from renewed
+)
+select svc.make_due(user_id, 'pull')
+  from renewed

@@ -100,6 +100,56 @@ def test_a_secret_is_read_from_a_prompt_or_standard_input_and_sealed(
     assert settings.fetchall() == [({"user": "al"},)]
 
 
+def test_a_secret_is_replaced_from_standard_input_and_the_worker_pulls(
+    chosen: Settings, owner: Rows, alice: Person
+) -> None:
+    line = f"connection add calendar {alice.email} --secret-stdin"
+    run(chosen, line, typed="https://c.example/a.ics\nfirst\n")
+    (row,) = listed(chosen)
+    owner.execute("update profile.connection set next_pull_at = now() + interval '1 day'")
+    owner.execute("delete from svc.turn")
+    renew = f"connection secret {row['id']} --secret-stdin"
+
+    # A line for each secret; the empty one leaves the address as it is.
+    renewed = run(chosen, renew, typed="\nsecond\n")
+    wrong = run(chosen, renew, typed="http://c.example/b.ics\nthird\n")
+    nothing = run(chosen, renew, typed="\n")
+    prompted = run(chosen, renew.removesuffix(" --secret-stdin"), typed="\n\n")
+
+    assert (renewed.exit_code, renewed.stdout) == (0, "replaced password of Calendar\n")
+    assert "Address: The address must begin with https://" in wrong.stderr
+    assert "nothing was entered" in nothing.stderr
+    assert "Application password (empty to keep what is there):" in prompted.stderr
+    opener = sealing.Opener([PRIVATE])
+    whose = {"user_id": alice.user_id, "connection_id": UUID(row["id"])}
+    assert {
+        field: opener.open(key_id, sealed, **whose, field=field)
+        for field, key_id, sealed in owner.execute(
+            "select field, key_id, sealed from profile.connection_secret"
+        )
+    } == {"address": "https://c.example/a.ics", "password": "second"}
+    assert owner.execute("select kind from svc.turn").fetchall() == [("pull",)]
+    assert owner.execute("select next_pull_at <= now() from profile.connection").fetchone() == (
+        True,
+    )
+    events = owner.execute("select event from identity.security_event order by occurred_at")
+    assert [event for (event,) in events] == ["connection_added", "connection_key_renewed"]
+
+
+def test_only_a_connection_with_secrets_gets_new_ones(
+    chosen: Settings, owner: Rows, alice: Person
+) -> None:
+    for kind, more in (("overland", ""), ("listenbrainz_user", "--set user=al"), ("github", "")):
+        run(chosen, f"connection add {kind} {alice.email} {more} --secret-stdin", typed=TOKEN)
+    github, named, sending = listed(chosen)
+    run(chosen, f"connection remove {github['id']}")
+
+    for row in (github, named, sending):
+        result = run(chosen, f"connection secret {row['id']} --secret-stdin", typed="new\n")
+        assert result.exit_code == 1
+        assert f"there is no connection {row['id']} with secrets" in result.stderr
+
+
 @pytest.mark.parametrize(
     ("line", "typed", "problem"),
     [
@@ -115,6 +165,8 @@ def test_a_secret_is_read_from_a_prompt_or_standard_input_and_sealed(
         ("connection add overland {alice} --name ''", "", "Give it a name."),
         ("connection add overland {alice} --name " + "x" * 10_000, "", "at most 100 characters"),
         (f"connection remove {UUID(int=1)}", "", "there is no connection"),
+        (f"connection secret {UUID(int=1)}", "", "there is no connection"),
+        ("connection add lastfm {alice} --secret-stdin", "k\n", "--set user=VALUE"),
         ("connection list nobody@example.org", "", "there is no account"),
     ],
 )
