@@ -919,38 +919,6 @@ begin atomic
               named.category collate "C";
 end;
 
--- Whether a sign-in session belongs to this person and is valid.
-create or replace function svc.is_signed_in(p_user_id uuid, p_session_hash bytea)
-returns boolean
-language sql
-stable
-set search_path = pg_catalog, pg_temp
-begin atomic
-    select exists (
-               select
-                 from identity.session
-                where session.user_id = p_user_id
-                  and session.session_hash = p_session_hash
-                  and session.seen_at > now() - interval '30 days'
-           );
-end;
-
--- Begins a change of a person's settings; false: the sign-in session is not valid. A transaction that ends all sign-ins
--- of an account locks its row, so the session is looked up after that row is locked. Changes of one person wait for each
--- other, so that limits on what a person may have are counted one after the other.
-create or replace function svc.begin_setting_change(p_user_id uuid, p_session_hash bytea)
-returns boolean
-language plpgsql
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    perform from identity.user as person
-      where person.user_id = p_user_id
-        for no key update;
-    return svc.is_signed_in(p_user_id, p_session_hash);
-end
-$$;
-
 -- The rules of the signed-in person in their order; no row: they have none, or the session is not valid.
 create or replace function svc.category_rules(p_user_id uuid, p_session_hash bytea)
 returns table (category_rule_id uuid, field text, match text, pattern text, category text)

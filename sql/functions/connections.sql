@@ -93,29 +93,6 @@ begin
 end
 $$;
 
--- Locks the account of a sign-in session, as a transaction that ends all sign-ins of the account does, and returns
--- whether the session is valid and authenticated within the last quarter of an hour.
-create or replace function svc.is_freshly_signed_in(p_user_id uuid, p_session_hash bytea)
-returns boolean
-language plpgsql
-volatile
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    perform from identity.user as person
-      where person.user_id = p_user_id
-        for no key update;
-    return exists (
-        select
-          from identity.session
-         where session.user_id = p_user_id
-           and session.session_hash = p_session_hash
-           and session.authenticated_at > now() - interval '15 minutes'
-           and session.seen_at > now() - interval '30 days'
-    );
-end
-$$;
-
 -- The same as svc.put_connection for the person of a sign-in session; 'signed_out' if it is not fresh.
 create or replace function svc.add_connection(
     p_user_id       uuid,

@@ -38,8 +38,8 @@ $$;
 
 -- Deletes the account of a sign-in session that is fresh. Returns the security event that it records; no row: the
 -- session belongs to another account, has ended, or authenticated more than a quarter of an hour ago.
--- The authorization server may call this but may not delete accounts itself. A transaction that ends all sign-ins of
--- an account locks its row; so the row is locked here, before the session is looked up.
+-- The authorization server may call this but may not delete accounts itself. The row of the account is locked at once as
+-- its deletion locks it: the lock that the check of the session takes is weaker.
 create or replace function svc.delete_account(
     p_user_id      uuid,
     p_session_hash bytea,
@@ -56,12 +56,7 @@ begin
     perform from identity.user as person
       where person.user_id = p_user_id
         for update;
-    perform from identity.session
-      where session.user_id = p_user_id
-        and session.session_hash = p_session_hash
-        and session.authenticated_at > now() - interval '15 minutes'
-        and session.seen_at > now() - interval '30 days';
-    if found then
+    if svc.is_freshly_signed_in(p_user_id, p_session_hash) then
         return query select * from svc.end_account(p_user_id, p_address, p_request_id);
     end if;
 end

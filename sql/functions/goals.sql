@@ -1,6 +1,6 @@
 -- Goals of a signed-in person: listing and changing them. May run again at any time.
 --
--- The authorization server cannot read activity. Each function looks the sign-in session up, as in categories.sql, and
+-- The authorization server cannot read activity. Each function looks the sign-in session up, as in sign_ins.sql, and
 -- covers only that session's person.
 
 -- The goals of the signed-in person, the oldest first; no row: none, or the session is not valid.

@@ -250,16 +250,7 @@ as $$
 declare
     reached text;
 begin
-    -- A transaction that ends all sign-ins of an account locks its row.
-    perform from identity.user as person
-      where person.user_id = p_user_id
-        for no key update;
-    perform from identity.session
-      where session.user_id = p_user_id
-        and session.session_hash = p_session_hash
-        and session.authenticated_at > now() - interval '15 minutes'
-        and session.seen_at > now() - interval '30 days';
-    if not found then
+    if not svc.is_freshly_signed_in(p_user_id, p_session_hash) then
         return 'signed_out';
     end if;
     select import.status

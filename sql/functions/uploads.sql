@@ -15,16 +15,8 @@ set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 begin
-    -- A transaction that ends all sign-ins of an account locks its row, and two tickets are not counted at once.
-    perform from identity.user as person
-      where person.user_id = p_user_id
-        for no key update;
-    perform from identity.session
-      where session.user_id = p_user_id
-        and session.session_hash = p_session_hash
-        and session.authenticated_at > now() - interval '15 minutes'
-        and session.seen_at > now() - interval '30 days';
-    if not found then
+    -- The lock of the account also keeps two tickets from being counted at once.
+    if not svc.is_freshly_signed_in(p_user_id, p_session_hash) then
         return;
     end if;
     delete from profile.upload
@@ -68,24 +60,15 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    -- As in svc.create_upload.
-    perform from identity.user as person
-      where person.user_id = p_user_id
-        for no key update;
+    if not svc.is_freshly_signed_in(p_user_id, p_session_hash) then
+        return false;
+    end if;
     update profile.upload
        set ticket_hash = p_ticket_hash
      where upload.user_id = p_user_id
        and upload.upload_id = p_upload_id
        and upload.status = 'receiving'
-       and upload.expires_at > now()
-       and exists (
-               select
-                 from identity.session
-                where session.user_id = p_user_id
-                  and session.session_hash = p_session_hash
-                  and session.authenticated_at > now() - interval '15 minutes'
-                  and session.seen_at > now() - interval '30 days'
-           );
+       and upload.expires_at > now();
     return found;
 end
 $$;
