@@ -286,9 +286,6 @@ class Paged(Arguments):
     guard against mistakes, not an access check: a forged cursor returns rows of the same person.
     """
 
-    TIME: ClassVar[str] = "started_at"
-    """The member of a row that holds its time; its id is the member ``id``."""
-
     cursor: Annotated[str, BeforeValidator(_text)] | None = Field(
         default=None,
         description="next_cursor of the answer before, with the same arguments.",
@@ -312,10 +309,9 @@ class Paged(Arguments):
             raise ValueError("another question")
         return parameters.parse_cursor(cursor)
 
-    def behind(self, row: Mapping[str, Any]) -> str:
-        """Return the cursor of the page that begins after this row of an answer."""
-        at = parameters.parse_instant(row[self.TIME])
-        return f"{self._mark()}.{parameters.cursor(at, row['id'])}"
+    def behind(self, place: str | None) -> str:
+        """Return the cursor of the page that begins after the row at this place (``svc.cursor``)."""
+        return f"{self._mark()}.{place}"
 
     def _mark(self) -> str:
         filters = self.model_dump(exclude={"cursor", "limit"}, exclude_none=True)

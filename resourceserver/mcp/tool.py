@@ -188,6 +188,8 @@ class Tool:
     most_rows: int = MOST_ROWS
     looks_ahead: bool = False
     """Whether days that have not begun may have data."""
+    has_ids: bool = False
+    """Whether rows keep their ids and members that are null."""
     other_rows: tuple[str, ...] = ()
     """Further members that are cut if an answer is too long, before ``rows``."""
 
@@ -272,11 +274,14 @@ class Tool:
         if self.finish is not None:
             answer = self.finish(answer | {"frame": frame})
             del answer["frame"]
+        places = self._places(answer)
         answer = with_texts(answer)
+        if not self.has_ids:
+            answer = without_nulls(answer)
         if self.rows is not None and len(answer[self.rows]) > self.most_rows:
             answer[self.rows] = answer[self.rows][: self.most_rows]
             answer["truncated"] = True
-        written = self._written(answer, given)
+        written = self._written(answer, given, places)
         for member in (*self.other_rows, *((self.rows,) if self.rows is not None else ())):
             while _weight(written) > MOST_BYTES and answer[member]:
                 rows = answer[member]
@@ -284,11 +289,11 @@ class Tool:
                 fitting = max(len(rows) * MOST_BYTES // _weight(written), 1)
                 answer[member] = rows[: min(len(rows) - 1, fitting)]
                 answer["truncated"] = True
-                written = self._written(answer, given)
+                written = self._written(answer, given, places)
         for most in _SHORTER:
             if _weight(written) > MOST_BYTES:
                 answer = _shortened(answer, most) | {"truncated": True}
-                written = self._written(answer, given)
+                written = self._written(answer, given, places)
         return written
 
     def _not_yet(self, frame: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -300,11 +305,18 @@ class Tool:
         tomorrow = date.fromisoformat(frame["today"]) + timedelta(days=1)
         return {"from": max(str(tomorrow), frame["first_day"]), "to": frame["last_day"]}
 
-    def _written(self, answer: dict[str, Any], given: Arguments | None) -> bytes:
+    def _places(self, answer: dict[str, Any]) -> list[str | None]:
+        """Remove and return the place of each row in its list, as its statement writes it into ``cursor``."""
+        rows = [] if self.rows is None else answer[self.rows]
+        return [row.pop("cursor", None) for row in rows]
+
+    def _written(
+        self, answer: dict[str, Any], given: Arguments | None, places: list[str | None]
+    ) -> bytes:
         if isinstance(given, Paged) and self.rows is not None:
-            rows = answer[self.rows]
-            goes_on = answer["truncated"] and rows
-            answer["next_cursor"] = given.behind(rows[-1]) if goes_on else None
+            count = len(answer[self.rows])
+            goes_on = answer["truncated"] and count > 0
+            answer["next_cursor"] = given.behind(places[count - 1]) if goes_on else None
         return _json(answer)
 
 
@@ -323,9 +335,26 @@ def with_texts(answer: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
+def without_nulls(answer: dict[str, Any]) -> dict[str, Any]:
+    """Return an answer whose rows have no ids, and no members that are null: an assistant pays for both."""
+    return {name: _lean(value, is_row=False) for name, value in answer.items()}
+
+
+def _lean(value: Any, *, is_row: bool) -> Any:
+    if isinstance(value, list):
+        return [_lean(each, is_row=True) if isinstance(each, dict) else each for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: _lean(each, is_row=is_row) if isinstance(each, dict | list) else each
+        for name, each in value.items()
+        if not (is_row and (each is None or name == "id"))
+    }
+
+
 def is_too_long(answer: dict[str, Any]) -> bool:
     """Tell whether an answer would be cut; its durations and instants have no texts yet."""
-    return _weight(_json(with_texts(answer))) > MOST_BYTES
+    return _weight(_json(without_nulls(with_texts(answer)))) > MOST_BYTES
 
 
 def _weight(written: bytes) -> int:
@@ -379,7 +408,18 @@ def output_schema(answer: type[BaseModel]) -> dict[str, Any]:
     schema: dict[str, Any] = texts.describe_texts(
         _plain(answer.model_json_schema(mode="serialization"))
     )
+    for model in schema.get("$defs", {}).values():
+        # Members of rows that are null are left out, and so are ids.
+        model["required"] = [
+            name
+            for name in model.get("required", ())
+            if name != "id" and not _is_nullable(model["properties"][name])
+        ]
     return schema
+
+
+def _is_nullable(described: dict[str, Any]) -> bool:
+    return {"type": "null"} in described.get("anyOf", ())
 
 
 def listed_schema(answer: type[BaseModel]) -> dict[str, Any]:

@@ -93,6 +93,17 @@ def without_texts(value: Any) -> Any:
     }
 
 
+def as_rows(value: Any) -> Any:
+    """Return rows of an endpoint as a tool has them: without ids and members that are null."""
+    if isinstance(value, list):
+        return [as_rows(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: as_rows(each) for name, each in value.items() if each is not None and name != "id"
+    }
+
+
 def error(response: Response) -> tuple[int, int, Any]:
     """Return status, code and id of an answer that must be an error."""
     body = response.json()

@@ -82,7 +82,7 @@ def rows(answer: dict[str, Any]) -> list[tuple[Any, ...]]:
     ("group_by", "expected"),
     [
         (["app"], [("Code", 135, 3), ("Firefox", 20, 1), ("Chat", 10, 1)]),
-        (["domain"], [(None, 145, 4), ("example.org", 20, 1)]),
+        (["domain"], [("no site", 145, 4), ("example.org", 20, 1)]),
         (["category"], [("Development", 135, 3), ("News", 20, 1), ("Communication", 10, 1)]),
         (["device"], [("laptop", 155, 4), ("phone", 10, 1)]),
         (["week"], [("2025-06-16", 150, 4), ("2025-06-23", 15, 1)]),

@@ -105,7 +105,7 @@ def test_events_are_counted_by_type_action_and_repository(
             "deletions": 0,
         },
     ]
-    assert [(row["title"], row["number"]) for row in answer["recent"]] == [
+    assert [(row.get("title"), row.get("number")) for row in answer["recent"]] == [
         ("last", 7),
         (None, 5),
         (None, 5),

@@ -78,8 +78,8 @@ def explain(owner: Rows, alice: Person, monday: str, sunday: str, title: str, te
     )
 
 
-def titles(answer: dict[str, Any]) -> list[str]:
-    return [row["title"] for row in answer["data"]]
+def titles(answer: dict[str, Any]) -> list[str | None]:
+    return [row.get("title") for row in answer["data"]]
 
 
 def test_meetings_are_counted_with_their_time(
@@ -112,10 +112,10 @@ def test_meetings_are_counted_with_their_time(
     assert without_texts(about["data"][0]) == {
         "kind": "calendar", "title": "Review", "location": "Room 4", "calendar": "Work",
         "starts_at": "2025-06-17T08:00:00.000Z", "ends_at": "2025-06-17T10:00:00.000Z",
-        "duration_ms": 7_200_000, "all_day": False, "start_date": None, "end_date": None,
-        "status": "confirmed", "response": "accepted", "organizer": None,
+        "duration_ms": 7_200_000, "all_day": False,
+        "status": "confirmed", "response": "accepted",
         "organizer_is_self": False, "attendee_count": 3, "recurring": False,
-        "text": None, "text_from": None, "text_length": None, "is_cut": False,
+        "is_cut": False,
     }  # fmt: skip
 
 
@@ -250,7 +250,7 @@ def test_rows_that_do_not_fit_are_left_out_and_the_answer_is_truncated(
     response = assistant.call("get_content", **JUNE)
 
     answer = response.json()["result"]["structuredContent"]
-    assert titles(answer) == ["T19", "T18", "T17", "T16"]
+    assert titles(answer) == ["T19", "T18", "T17", "T16", "T15"]
     assert (answer["count"], answer["truncated"]) == (20, True)
     assert len(response.content) <= 64 * 1024
 

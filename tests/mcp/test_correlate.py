@@ -106,7 +106,7 @@ def test_two_metrics_are_compared_as_the_endpoint_does(assistant: Assistant, day
         headers=assistant.headers,
     ).json()["data"]
     of_chance = ("p_value", "p_value_adjusted")
-    assert {name: pairing[name] for name in endpoint} == rounded(endpoint) | {
+    assert {name: pairing.get(name) for name in endpoint} == rounded(endpoint) | {
         name: float(f"{endpoint[name]:.2g}") for name in of_chance
     }
     assert endpoint["p_value"] == pytest.approx(0.104088, abs=1e-6)
@@ -181,7 +181,7 @@ def test_a_missing_coefficient_has_a_reason(
     answer = assistant.ask("correlate", metric_a="play_count", metric_b="commits", **upto(5))
 
     (pairing,) = answer["data"]
-    assert (pairing["coefficient"], pairing["p_value_adjusted"]) == (None, None)
+    assert pairing.keys() & {"coefficient", "p_value_adjusted"} == set()
     assert pairing["phrase"] == phrase
     assert "No pairs were compared." in answer["caution"]
 

@@ -69,7 +69,7 @@ def life(alice: Person, owner: psycopg.Connection[Any]) -> Person:
 
 def totals(rows: list[dict[str, Any]]) -> dict[str, tuple[Any, ...]]:
     return {
-        row["metric"]: (row["value"], row["normal"], row["days"], row["z"], row["phrase"])
+        row["metric"]: tuple(row.get(each) for each in ("value", "normal", "days", "z", "phrase"))
         for row in rows
     }
 
@@ -121,7 +121,6 @@ def test_a_day_has_its_top_applications_categories_and_projects(
         "duration_text": "2 h",
         "top_app": "Code",
         "broken_by": "idle",
-        "broken_by_app": None,
     }
 
 
@@ -162,7 +161,7 @@ def test_a_day_without_data_is_unknown(assistant: Assistant, life: Person) -> No
     answer = assistant.ask(TOOL, date="2025-08-15", tz="UTC")
 
     assert {row["phrase"] for row in answer["totals"]} == {"not known"}
-    assert {row["value"] for row in answer["totals"]} == {None}
+    assert [row for row in answer["totals"] if "value" in row] == []
     assert answer["first_activity_at"] is None
     assert answer["data_gaps"] == [{"from": "2025-08-15", "to": "2025-08-15", "days": 1}]
 

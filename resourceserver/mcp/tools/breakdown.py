@@ -109,9 +109,9 @@ class Breakdown(Filtered):
 class BreakdownRow(Body):
     """The time of one key, or of a combination of two."""
 
-    by: dict[Key, str | None]
+    by: dict[Key, str]
     """The value of each key of group_by. A week is the date of its first day, which may be before the range;
-    null means no site."""
+    the domain of windows without a site is ``no site``."""
     total_ms: Milliseconds
     percent: Percent | None
     """Share of the total; null if the total is 0."""

@@ -379,7 +379,7 @@ keyed as (
                slot_group.first_name,
                case (%(group_by)s::text[])[1]
                    when 'app' then part.app
-                   when 'domain' then part.domain
+                   when 'domain' then coalesce(part.domain, 'no site')
                    when 'category' then part.category
                    when 'device' then part.device
                end
@@ -388,7 +388,7 @@ keyed as (
                slot_group.second_name,
                case (%(group_by)s::text[])[2]
                    when 'app' then part.app
-                   when 'domain' then part.domain
+                   when 'domain' then coalesce(part.domain, 'no site')
                    when 'category' then part.category
                    when 'device' then part.device
                end

@@ -62,7 +62,6 @@ class RepositoryCount(Body):
 class RecentEvent(Body):
     """One commit, or one event of a pull request or review."""
 
-    id: str
     type: EventType
     action: Action
     occurred_at: Timestamp

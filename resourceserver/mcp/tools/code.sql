@@ -60,7 +60,6 @@ recent as (
     select newest.occurred_at as at,
            line.id,
            json_build_object(
-               'id', line.id,
                'type', line.type,
                'action', line.action,
                'occurred_at', line.occurred_at,

@@ -78,7 +78,6 @@ class Sessions(Paged, Filtered):
 class AppSession(Body):
     """One stretch in which an application had the focus on one device."""
 
-    id: str
     started_at: Timestamp
     ended_at: Timestamp
     duration_ms: Milliseconds
@@ -98,7 +97,6 @@ class AppSession(Body):
 class CodingSession(Body):
     """One stretch of work on a project in one editor."""
 
-    id: str
     started_at: Timestamp
     ended_at: Timestamp
     duration_ms: Milliseconds

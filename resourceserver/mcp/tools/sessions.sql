@@ -36,7 +36,7 @@ app_row as (
     select session.started_at as at,
            line.id,
            json_build_object(
-               'id', line.id,
+               'cursor', svc.cursor(session.started_at, session.app_session_id),
                'started_at', line.started_at,
                'ended_at', line.ended_at,
                'duration_ms', line.duration_ms,
@@ -67,7 +67,7 @@ coding_row as (
     select session.started_at as at,
            line.id,
            json_build_object(
-               'id', line.id,
+               'cursor', svc.cursor(session.started_at, session.coding_session_id),
                'started_at', line.started_at,
                'ended_at', line.ended_at,
                'duration_ms', line.duration_ms,
