@@ -44,7 +44,11 @@ _CAPABILITIES_KEY: Final = "io.modelcontextprotocol/clientCapabilities"
 _SERVER_KEY: Final = "io.modelcontextprotocol/serverInfo"
 
 SERVER: Final = {"name": "svc", "title": "Personal Activity Analytics", "version": VERSION}
-CAPABILITIES: Final[dict[str, Any]] = {"tools": {}}
+"""What every result of the newer era names; ``server_info`` has more."""
+CAPABILITIES: Final[dict[str, Any]] = {
+    "tools": {},
+    "prompts": {},
+}
 
 REVISION_HEADER: Final = "MCP-Protocol-Version"
 METHOD_HEADER: Final = "Mcp-Method"
@@ -52,6 +56,9 @@ NAME_HEADER: Final = "Mcp-Name"
 _ROUTING: Final = {
     header.lower().encode(): header for header in (REVISION_HEADER, METHOD_HEADER, NAME_HEADER)
 }
+
+_NAMED_BY: Final = {"tools/call": "name", "prompts/get": "name"}
+"""The methods whose parameter the header NAME_HEADER repeats, and that parameter."""
 
 _BASE64: Final = re.compile(r"=\?base64\?(.*)\?=")
 NULL: Final = b"null"
@@ -95,9 +102,15 @@ class Message:
     request_id: bytes | None
     """The id as the JSON text that the client sent; None for a notification."""
 
-    def result(self, members: bytes) -> bytes:
-        """Return the response whose result has these ``members``, which are JSON without the braces."""
-        begin = _MODERN_RESULT + (b"," if members else b"") if self.is_modern else b""
+    def result(self, members: bytes, server: Mapping[str, Any] | None = None) -> bytes:
+        """Return the response whose result has these ``members``, which are JSON without the braces.
+
+        In the newer era it names the server, and with ``server`` introduces it in full.
+        """
+        begin = b""
+        if self.is_modern:
+            begin = _MODERN_RESULT if server is None else _modern_result(server)
+            begin += b"," if members else b""
         return b'{"jsonrpc":"2.0","id":%b,"result":{%b%b}}' % (
             self.request_id or NULL,
             begin,
@@ -117,7 +130,22 @@ def members(**given: Any) -> bytes:
     return json.dumps(given, ensure_ascii=False, separators=(",", ":")).encode()[1:-1]
 
 
-_MODERN_RESULT: Final = members(resultType="complete", _meta={_SERVER_KEY: SERVER})
+def _modern_result(server: Mapping[str, Any]) -> bytes:
+    return members(resultType="complete", _meta={_SERVER_KEY: server})
+
+
+_MODERN_RESULT: Final = _modern_result(SERVER)
+
+
+def server_info(base_url: str) -> dict[str, Any]:
+    """Return how the server introduces itself: name, version, what it is, its page and its icon."""
+    icon = {"src": f"{base_url}/static/mark.svg", "mimeType": "image/svg+xml", "sizes": ["any"]}
+    return SERVER | {
+        "description": "Where a person's time went: applications, coding, focus, goals, calendar, code,"
+        " health, music and places, read from the person's own activity service.",
+        "websiteUrl": base_url,
+        "icons": [icon],
+    }
 
 
 def quoted(text: str) -> str:
@@ -281,11 +309,14 @@ def _check_headers(message: Message, routing: Routing) -> None:
         raise message.refusal(HEADER_MISMATCH, f"{REVISION_HEADER} is missing")
     if routing.method != message.method:
         raise message.refusal(HEADER_MISMATCH, f"{METHOD_HEADER} must be the method of the message")
-    if message.method != "tools/call":
+    parameter = _NAMED_BY.get(message.method)
+    if parameter is None:
         return
-    name = message.params.get("name") if isinstance(message.params, dict) else None
+    name = message.params.get(parameter) if isinstance(message.params, dict) else None
     if routing.name is None or _unwrapped(routing.name) != name:
-        raise message.refusal(HEADER_MISMATCH, f"{NAME_HEADER} must be params.name of the message")
+        raise message.refusal(
+            HEADER_MISMATCH, f"{NAME_HEADER} must be params.{parameter} of the message"
+        )
 
 
 def _unwrapped(value: str) -> str | None:

@@ -1,7 +1,7 @@
 """The route of the MCP endpoint: one message in, one answer out; no session, no stream.
 
-    Origin ── method ── credential ── media types, size, time, message ── token ── rate ──► answer
-     403       405         401        415, 406     413   408  protocol.py 401, 403 429
+    Host, Origin ── method ── credential ── media types, size, time, message ── token ── rate ──► answer
+    421    403       405         401        415, 406     413   408  protocol.py 401, 403 429
 
 The body is small, so it is read before the token is looked up, but errors in it are reported only after the
 token has been checked. The first statement of a tool is sent to the database together with the token's.
@@ -12,12 +12,13 @@ take a plain error body there for a broken server.
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+from urllib.parse import urlsplit
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -40,6 +41,7 @@ from resourceserver.api.packing import packed
 from resourceserver.api.session import Credential, Reader
 from resourceserver.mcp import arguments, protocol
 from resourceserver.mcp.arguments import ArgumentsProblem
+from resourceserver.mcp.prompts import PROMPTS, PromptProblem
 from resourceserver.mcp.protocol import Message, Refusal, members, quoted
 from resourceserver.mcp.rate_limit import RateLimit
 from resourceserver.mcp.tool import ENTRY, Tool
@@ -54,7 +56,7 @@ _PATIENCE_S: Final = 20.0
 """The time limit for a body, so that a client that sends nothing does not hold a connection."""
 
 _TODAY: Final = pipeline.load(Path(__file__).with_name("route.sql"))["today"]
-_TOOLS_TTL_MS: Final = 3_600_000
+_LISTS_TTL_MS: Final = 3_600_000
 _INSTRUCTIONS_TTL_MS: Final = 300_000
 """How long clients may keep listings and instructions, which contain today's date."""
 
@@ -66,6 +68,7 @@ _PREFLIGHT: Final = {
 }
 _EXPOSED: Final = "Retry-After, WWW-Authenticate, X-Request-Id"
 _JSON: Final = "application/json"
+_LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
 
 class ForbiddenOrigin(Problem):
@@ -73,6 +76,13 @@ class ForbiddenOrigin(Problem):
 
     status = 403
     code = "origin_not_allowed"
+
+
+class ForeignHost(Problem):
+    """this server answers only under its own name; a page may have given its name to this machine"""
+
+    status = 421
+    code = "invalid_request"
 
 
 def routes(chosen: Settings, reader: Reader, tools: Sequence[Tool]) -> list[Route]:
@@ -84,6 +94,8 @@ def routes(chosen: Settings, reader: Reader, tools: Sequence[Tool]) -> list[Rout
         resources=(chosen.base_url, f"{chosen.base_url}{PATH}"),
         origins=frozenset({chosen.base_url, *chosen.mcp_origins}),
         rate_limit=RateLimit(chosen.mcp_calls_per_minute),
+        server=protocol.server_info(chosen.base_url),
+        is_local=urlsplit(chosen.base_url).hostname in _LOOPBACK,
     )
     # An application and not a function, because Starlette would then answer other methods itself.
     return [Route(PATH, endpoint, name="mcp")]
@@ -101,6 +113,11 @@ class MCPEndpoint:
     origins: frozenset[str]
     """The origins whose pages may use the endpoint."""
     rate_limit: RateLimit
+    server: Mapping[str, Any]
+    """How the server introduces itself."""
+    is_local: bool
+    """Whether the address is of this machine, where a page of any site could reach it by a name of its own
+    (DNS rebinding). A public server has a certificate, which no other name fits."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -109,6 +126,8 @@ class MCPEndpoint:
         is_welcome = self.origins.issuperset(origins)
         if not is_welcome:
             response = self.answers.of(ForbiddenOrigin())
+        elif self.is_local and not _names_this_machine(scope["headers"]):
+            response = self.answers.of(ForeignHost())
         elif request.method == "POST":
             response = await self._post(request)
         elif request.method == "OPTIONS":
@@ -187,36 +206,54 @@ class MCPEndpoint:
         if message.request_id is None:
             await self.reader.check(who)
             return b""
+        server = None
         match message.method, message.is_modern:
             case "tools/call", _:
-                return await self._call(who, message)
-            case "tools/list", _:
-                if message.params.get("cursor") is not None:
-                    raise message.refusal(
-                        protocol.INVALID_PARAMS, "cursor: there is one page alone"
-                    )
-                await self.reader.check(who)
-                return message.result(self._listed(message))
+                result = await self._call(who, message)
+            case "prompts/get", _:
+                result = await self._prompt(who, message)
+            case method, _ if method in self._lists:
+                result = await self._list(who, message)
             case "server/discover", True:
-                return message.result(await self._discovered(who))
+                result, server = await self._discovered(who), self.server
             case "initialize", False:
-                return message.result(await self._initialized(who, message))
+                result = await self._initialized(who, message)
             case "ping", False:
                 await self.reader.check(who)
-                return message.result(b"")
+                result = b""
             case _:
                 reason = f"there is no such method: {quoted(message.method)}"
                 raise message.refusal(protocol.METHOD_NOT_FOUND, reason)
+        return message.result(result, server)
+
+    async def _list(self, who: Credential, message: Message) -> bytes:
+        """Return the members of the result of a method that lists something."""
+        if message.params.get("cursor") is not None:
+            raise message.refusal(protocol.INVALID_PARAMS, "cursor: there is one page alone")
+        await self.reader.check(who)
+        return _cached(message) + self._lists[message.method]
 
     @cached_property
-    def _listing(self) -> bytes:
-        """The answer to ``tools/list``, rendered once at the first request."""
-        return members(tools=[tool.listing() for tool in self.tools.values()])
+    def _lists(self) -> dict[str, bytes]:
+        """The answers to the methods that list something, rendered once at the first request."""
+        return {
+            "tools/list": members(tools=[tool.listing() for tool in self.tools.values()]),
+            "prompts/list": members(prompts=[prompt.listing() for prompt in PROMPTS]),
+        }
 
-    def _listed(self, message: Message) -> bytes:
-        if not message.is_modern:
-            return self._listing
-        return members(ttlMs=_TOOLS_TTL_MS, cacheScope="private") + b"," + self._listing
+    async def _prompt(self, who: Credential, message: Message) -> bytes:
+        """Return the members of the result of ``prompts/get``."""
+        name = message.params.get("name")
+        prompt = next((each for each in PROMPTS if each.name == name), None)
+        if prompt is None:
+            reason = f"there is no such prompt: {quoted(str(name))}"
+            raise message.refusal(protocol.INVALID_PARAMS, reason)
+        try:
+            given = prompt.check(message.params.get("arguments", {}))
+            today, _ = await self._today(who)
+            return members(**prompt.result(today, given))
+        except PromptProblem as problem:
+            raise message.refusal(protocol.INVALID_PARAMS, str(problem)) from problem
 
     async def _discovered(self, who: Credential) -> bytes:
         return members(
@@ -232,16 +269,20 @@ class MCPEndpoint:
         return members(
             protocolVersion=requested if requested in protocol.LEGACY else protocol.LEGACY[0],
             capabilities=protocol.CAPABILITIES,
-            serverInfo=protocol.SERVER,
+            serverInfo=self.server,
             instructions=await self._instructions(who),
         )
 
+    async def _today(self, who: Credential) -> tuple[date, str]:
+        """Return the date and the time zone of the person."""
+        known = json.loads(await self.reader.read(who, _TODAY, {}, is_quick=True))
+        return date.fromisoformat(known["today"]), known["tz"]
+
     async def _instructions(self, who: Credential) -> str:
         """Return the instructions for an assistant before its first question."""
-        known = json.loads(await self.reader.read(who, _TODAY, {}, is_quick=True))
-        today = date.fromisoformat(known["today"])
+        today, zone = await self._today(who)
         return (
-            f"Today is {today:%A}, {today}, in {known['tz']}, the time zone of the person whose data this"
+            f"Today is {today:%A}, {today}, in {zone}, the time zone of the person whose data this"
             " is; tools count days there unless tz says otherwise. Durations are in milliseconds, and in"
             " words in the ..._text members: quote those and do no arithmetic with them. Instants are in"
             " UTC, and in the answer's tz in the ..._local members: quote those. Productive is time"
@@ -254,7 +295,7 @@ class MCPEndpoint:
         )
 
     async def _call(self, who: Credential, message: Message) -> bytes:
-        """Return the result of a tool (``tools/call``)."""
+        """Return the members of the result of a tool (``tools/call``)."""
         name, given = message.params.get("name"), message.params.get("arguments", {})
         if not isinstance(name, str):
             raise message.refusal(protocol.INVALID_PARAMS, "name must be a string")
@@ -267,19 +308,28 @@ class MCPEndpoint:
             wanted = arguments.parse(tool.arguments, given)
         except ArgumentsProblem as problem:
             await self.reader.check(replace(who, scopes=tool.scopes()))
-            return message.result(_mistake(str(problem)))
+            return _mistake(str(problem))
         try:
             found = await self.reader.read_parts(
                 replace(who, scopes=tool.scopes(wanted)), tool.question(wanted)
             )
         except ParameterProblem as problem:
-            return message.result(_mistake(problem.message))
+            return _mistake(problem.message)
         try:
             answer = tool.render(found, wanted)
         except ArgumentsProblem as problem:
             # Only the data can show that a name is unknown.
-            return message.result(_mistake(str(problem)))
-        return message.result(_tool_result(answer))
+            return _mistake(str(problem))
+        return _tool_result(answer)
+
+
+def _names_this_machine(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    """Tell whether the Host header, if there is one, has a loopback name or address, and any port."""
+    hosts = [value.decode("latin-1") for name, value in headers if name == b"host"]
+    try:
+        return all(urlsplit(f"//{host}").hostname in _LOOPBACK for host in hosts)
+    except ValueError:
+        return False
 
 
 async def _body(request: Request) -> bytes:
@@ -333,6 +383,13 @@ def _advice(problem: InsufficientScope) -> str:
         f"{problem.missing} is required. Connect this application again, and on the page that asks for "
         f"your consent tick: {sentence}"
     )
+
+
+def _cached(message: Message) -> bytes:
+    """Return the members by which clients of the newer era may keep a result, with a comma."""
+    if not message.is_modern:
+        return b""
+    return members(ttlMs=_LISTS_TTL_MS, cacheScope="private") + b","
 
 
 def _answer(status: int, body: bytes) -> Response:

@@ -46,7 +46,8 @@ class Assistant:
     def modern(self, method: str, params: Any = None, **changed: Any) -> Response:
         """Send a request of the newer era, with the required members."""
         params = {"_meta": META} | (params or {})
-        return self.post(message(method, params, **changed), **routed(method, params.get("name")))
+        name = params.get("name", params.get("uri"))
+        return self.post(message(method, params, **changed), **routed(method, name))
 
     def legacy(self, method: str, params: Any = None, **changed: Any) -> Response:
         """Send a request of the older era."""

@@ -60,6 +60,22 @@ def test_a_header_that_differs_from_the_body_is_refused(
     assert error(response) == (400, -32020, 7)
 
 
+@pytest.mark.parametrize(
+    ("method", "params", "own", "other"),
+    [
+        ("prompts/get", {"name": "weekly_review"}, "weekly_review", "day_review"),
+    ],
+)
+def test_prompts_are_named_in_the_header_too(
+    assistant: Assistant, method: str, params: dict[str, str], own: str, other: str
+) -> None:
+    body = message(method, {"_meta": META} | params)
+
+    assert assistant.post(body, **routed(method, own)).status_code == 200
+    assert error(assistant.post(body, **routed(method, other))) == (400, -32020, 7)
+    assert error(assistant.post(body, **routed(method))) == (400, -32020, 7)
+
+
 @pytest.mark.parametrize("name", [5, None, ["get_goals"], {}])
 def test_a_name_only_in_the_header_is_a_difference(assistant: Assistant, name: object) -> None:
     params = {"_meta": META} if name is None else {"_meta": META, "name": name}

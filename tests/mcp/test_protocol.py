@@ -10,6 +10,22 @@ from httpx2 import Response
 from tests.mcp.assistant import LEGACY, META, MODERN, Assistant, error, message, routed
 
 SERVER: Final = {"name": "svc", "title": "Personal Activity Analytics", "version": "1.0.0"}
+INTRODUCED: Final = SERVER | {
+    "description": "Where a person's time went: applications, coding, focus, goals, calendar, code, health,"
+    " music and places, read from the person's own activity service.",
+    "websiteUrl": "http://testserver",
+    "icons": [
+        {
+            "src": "http://testserver/static/mark.svg",
+            "mimeType": "image/svg+xml",
+            "sizes": ["any"],
+        }
+    ],
+}
+CAPABILITIES: Final[dict[str, Any]] = {
+    "tools": {},
+    "prompts": {},
+}
 SERVER_KEY: Final = "io.modelcontextprotocol/serverInfo"
 REVISION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
 CAPABILITIES_KEY: Final = "io.modelcontextprotocol/clientCapabilities"
@@ -56,8 +72,9 @@ def test_every_result_of_the_newer_era_is_complete_and_names_the_server(
     assistant: Assistant,
 ) -> None:
     for response in (
-        assistant.modern("server/discover"),
         assistant.modern("tools/list"),
+        assistant.modern("prompts/list"),
+        assistant.modern("prompts/get", {"name": "weekly_review"}),
         assistant.modern("tools/call", {"name": "get_goals"}),
         assistant.modern("tools/call", {"name": "get_goals", "arguments": {"tz": "nowhere"}}),
     ):
@@ -70,6 +87,8 @@ def test_every_result_of_the_newer_era_is_complete_and_names_the_server(
 def test_results_of_the_older_era_have_no_members_of_the_newer_one(assistant: Assistant) -> None:
     for response in (
         assistant.legacy("tools/list"),
+        assistant.legacy("prompts/list"),
+        assistant.legacy("prompts/get", {"name": "weekly_review"}),
         assistant.legacy("tools/call", {"name": "get_goals"}),
         assistant.legacy("initialize", {"protocolVersion": "2025-06-18"}),
     ):
@@ -111,12 +130,12 @@ def test_a_notification_in_an_unsupported_revision_is_refused(assistant: Assista
     [
         ("modern", "initialize", 404),
         ("modern", "ping", 404),
-        ("modern", "resources/list", 404),
+        ("modern", "resources/subscribe", 404),
         ("modern", "Tools/list", 404),
         ("modern", "subscriptions/listen", 404),
         ("legacy", "", 200),
         ("legacy", "server/discover", 200),
-        ("legacy", "resources/list", 200),
+        ("legacy", "completion/complete", 200),
         ("legacy", "logging/setLevel", 200),
         ("legacy", "notifications/initialized", 200),
     ],
@@ -140,6 +159,7 @@ def test_an_unknown_method_is_refused(
         ("tools/call", {"name": "get_goals", "arguments": None}),
         ("tools/list", {"cursor": "next"}),
         ("tools/list", {"cursor": 5}),
+        ("prompts/list", {"cursor": "next"}),
     ],
 )
 def test_an_unknown_name_in_params_is_refused(
@@ -434,8 +454,8 @@ def test_initialize_returns_the_requested_revision_or_the_newest(
     assert response.status_code == 200
     result = response.json()["result"]
     assert result["protocolVersion"] == given
-    assert result["capabilities"] == {"tools": {}}
-    assert result["serverInfo"] == SERVER
+    assert result["capabilities"] == CAPABILITIES
+    assert result["serverInfo"] == INTRODUCED
     assert set(result) == {"protocolVersion", "capabilities", "serverInfo", "instructions"}
 
 
@@ -463,22 +483,40 @@ def test_discovery_lists_revisions_and_capabilities(assistant: Assistant) -> Non
     assert instructions.startswith("Today is ")
     assert result == {
         "resultType": "complete",
-        "_meta": {SERVER_KEY: SERVER},
+        "_meta": {SERVER_KEY: INTRODUCED},
         "supportedVersions": ["2026-07-28"],
-        "capabilities": {"tools": {}},
+        "capabilities": CAPABILITIES,
         "ttlMs": 300_000,
         "cacheScope": "private",
     }
 
 
-def test_the_list_of_tools_is_one_page_that_may_be_cached_for_an_hour(assistant: Assistant) -> None:
-    modern = assistant.modern("tools/list").json()["result"]
-    again = assistant.modern("tools/list", {"cursor": None}).json()["result"]
-    legacy = assistant.legacy("tools/list").json()["result"]
+@pytest.mark.parametrize(
+    ("method", "member"),
+    [
+        ("tools/list", "tools"),
+        ("prompts/list", "prompts"),
+    ],
+)
+def test_a_list_is_one_page_that_may_be_cached_for_an_hour(
+    assistant: Assistant, method: str, member: str
+) -> None:
+    modern = assistant.modern(method).json()["result"]
+    again = assistant.modern(method, {"cursor": None}).json()["result"]
+    legacy = assistant.legacy(method).json()["result"]
 
     assert (modern["ttlMs"], modern["cacheScope"]) == (3_600_000, "private")
     assert modern == again
-    assert legacy == {"tools": modern["tools"]}
+    assert legacy == {member: modern[member]}
+
+
+def test_the_icon_of_the_server_is_there_without_a_token(assistant: Assistant) -> None:
+    (icon,) = assistant.legacy("initialize").json()["result"]["serverInfo"]["icons"]
+
+    response = assistant.client.get(icon["src"])
+
+    assert response.status_code == 200
+    assert response.headers["content-type"] == icon["mimeType"]
 
 
 @pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "Pacific/Pago_Pago"])

@@ -28,7 +28,7 @@ PING: Final = message("ping")
 @contextmanager
 def serving(deployment: Settings, **changed: Any) -> Iterator[TestClient]:
     """The resource server with other settings."""
-    chosen = replace(deployment, base_url=OWN, **changed)
+    chosen = replace(deployment, **{"base_url": OWN, **changed})
     app = resourceserver.app.create(chosen)
     with AppClient(app, raise_server_exceptions=False) as client:
         yield client
@@ -79,6 +79,37 @@ def test_pages_of_another_origin_are_refused(
     assert response.json()["error"] == "origin_not_allowed"
     assert "www-authenticate" not in response.headers
     assert "access-control-allow-origin" not in response.headers
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("localhost:8401", 200),
+        ("LOCALHOST", 200),
+        ("127.0.0.1:9", 200),
+        ("[::1]:8401", 200),
+        ("evil.example", 421),
+        ("evil.example:8401", 421),
+        ("localhost.evil.example", 421),
+        ("localhost@evil.example", 421),
+        ("192.0.2.7", 421),
+        ("[::1", 421),
+    ],
+)
+def test_a_server_of_this_machine_answers_only_under_its_own_names(
+    deployment: Settings, alice: Person, host: str, status: int
+) -> None:
+    """A page of another site can give its own name to this machine (DNS rebinding)."""
+    with serving(deployment, base_url="http://localhost:8401") as client:
+        response = client.post("/mcp", json=PING, headers=alice.headers() | {"Host": host})
+
+    assert response.status_code == status
+    if status == 421:
+        assert response.json()["error"] == "invalid_request"
+
+
+def test_a_public_server_leaves_its_name_to_its_proxy(assistant: Assistant) -> None:
+    assert assistant.post(PING, Host="backend.internal").status_code == 200
 
 
 def test_a_request_without_an_origin_is_answered(assistant: Assistant) -> None:
