@@ -32,6 +32,8 @@ PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
 METHOD_NOT_FOUND: Final = -32601
 INVALID_PARAMS: Final = -32602
+RESOURCE_NOT_FOUND: Final = -32002
+"""Only of the older era; the newer one has INVALID_PARAMS for it."""
 HEADER_MISMATCH: Final = -32020
 UNSUPPORTED_REVISION: Final = -32022
 # The service's own codes lie outside the range that JSON-RPC reserves, and contain an HTTP status.
@@ -43,11 +45,15 @@ _REVISION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
 _CAPABILITIES_KEY: Final = "io.modelcontextprotocol/clientCapabilities"
 _SERVER_KEY: Final = "io.modelcontextprotocol/serverInfo"
 
+APPS_EXTENSION: Final = "io.modelcontextprotocol/ui"
+
 SERVER: Final = {"name": "svc", "title": "Personal Activity Analytics", "version": VERSION}
 """What every result of the newer era names; ``server_info`` has more."""
 CAPABILITIES: Final[dict[str, Any]] = {
     "tools": {},
     "prompts": {},
+    "resources": {},
+    "extensions": {APPS_EXTENSION: {}},
 }
 
 REVISION_HEADER: Final = "MCP-Protocol-Version"
@@ -57,7 +63,7 @@ _ROUTING: Final = {
     header.lower().encode(): header for header in (REVISION_HEADER, METHOD_HEADER, NAME_HEADER)
 }
 
-_NAMED_BY: Final = {"tools/call": "name", "prompts/get": "name"}
+_NAMED_BY: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 """The methods whose parameter the header NAME_HEADER repeats, and that parameter."""
 
 _BASE64: Final = re.compile(r"=\?base64\?(.*)\?=")

@@ -40,6 +40,7 @@ from resourceserver.api.errors import (
 from resourceserver.api.packing import packed
 from resourceserver.api.session import Credential, Reader
 from resourceserver.mcp import arguments, protocol
+from resourceserver.mcp.apps import APPS
 from resourceserver.mcp.arguments import ArgumentsProblem
 from resourceserver.mcp.prompts import PROMPTS, PromptProblem
 from resourceserver.mcp.protocol import Message, Refusal, members, quoted
@@ -212,6 +213,8 @@ class MCPEndpoint:
                 result = await self._call(who, message)
             case "prompts/get", _:
                 result = await self._prompt(who, message)
+            case "resources/read", _:
+                result = await self._resource(who, message)
             case method, _ if method in self._lists:
                 result = await self._list(who, message)
             case "server/discover", True:
@@ -239,7 +242,26 @@ class MCPEndpoint:
         return {
             "tools/list": members(tools=[tool.listing() for tool in self.tools.values()]),
             "prompts/list": members(prompts=[prompt.listing() for prompt in PROMPTS]),
+            "resources/list": members(resources=[app.listing() for app in APPS]),
+            "resources/templates/list": members(resourceTemplates=[]),
         }
+
+    @cached_property
+    def _templates(self) -> dict[str, bytes]:
+        """The contents of every template by its URI, rendered once at the first request."""
+        return {app.uri: members(contents=app.contents()) for app in APPS}
+
+    async def _resource(self, who: Credential, message: Message) -> bytes:
+        """Return the members of the result of ``resources/read``."""
+        uri = message.params.get("uri")
+        if not isinstance(uri, str):
+            raise message.refusal(protocol.INVALID_PARAMS, "uri must be a string")
+        if uri not in self._templates:
+            code = protocol.INVALID_PARAMS if message.is_modern else protocol.RESOURCE_NOT_FOUND
+            reason = f"there is no such resource: {quoted(uri)}"
+            raise message.refusal(code, reason, {"uri": uri})
+        await self.reader.check(who)
+        return _cached(message) + self._templates[uri]
 
     async def _prompt(self, who: Credential, message: Message) -> bytes:
         """Return the members of the result of ``prompts/get``."""

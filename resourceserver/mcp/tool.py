@@ -21,7 +21,7 @@ from resourceserver.api.bodies import Body, CalendarDay, Count, Timestamp
 from resourceserver.api.endpoint import Endpoint, Further, parsed
 from resourceserver.api.parameters import LocalDayRange
 from resourceserver.api.session import Question
-from resourceserver.mcp import texts
+from resourceserver.mcp import apps, texts
 from resourceserver.mcp.arguments import Arguments, ArgumentsProblem, Paged
 from shared import pipeline, queries
 from shared.pipeline import Statement, Step
@@ -192,6 +192,8 @@ class Tool:
     """Whether rows keep their ids and members that are null."""
     other_rows: tuple[str, ...] = ()
     """Further members that are cut if an answer is too long, before ``rows``."""
+    app: str | None = None
+    """The URI of the template with which hosts show the answers as a page."""
 
     @cached_property
     def statements(self) -> dict[str, Statement]:
@@ -241,7 +243,8 @@ class Tool:
     def listing(self) -> dict[str, Any]:
         """Return the tool's entry in ``tools/list``."""
         needs = "" if self.scope == ENTRY else f" Needs the scope {self.scope}."
-        return {
+        named = {} if self.app is None else {"_meta": apps.tool_meta(self.app)}
+        return named | {
             "name": self.name,
             "title": self.title,
             "description": self.description + IN_EVERY_ANSWER + needs,

@@ -64,9 +64,11 @@ def test_a_header_that_differs_from_the_body_is_refused(
     ("method", "params", "own", "other"),
     [
         ("prompts/get", {"name": "weekly_review"}, "weekly_review", "day_review"),
+        ("resources/read", {"uri": "ui://svc/day"}, "ui://svc/day", "ui://svc/sleep"),
+        ("resources/read", {"uri": "ui://svc/day", "name": "day"}, "ui://svc/day", "day"),
     ],
 )
-def test_prompts_are_named_in_the_header_too(
+def test_prompts_and_resources_are_named_in_the_header_too(
     assistant: Assistant, method: str, params: dict[str, str], own: str, other: str
 ) -> None:
     body = message(method, {"_meta": META} | params)

@@ -25,6 +25,8 @@ INTRODUCED: Final = SERVER | {
 CAPABILITIES: Final[dict[str, Any]] = {
     "tools": {},
     "prompts": {},
+    "resources": {},
+    "extensions": {"io.modelcontextprotocol/ui": {}},
 }
 SERVER_KEY: Final = "io.modelcontextprotocol/serverInfo"
 REVISION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
@@ -75,6 +77,9 @@ def test_every_result_of_the_newer_era_is_complete_and_names_the_server(
         assistant.modern("tools/list"),
         assistant.modern("prompts/list"),
         assistant.modern("prompts/get", {"name": "weekly_review"}),
+        assistant.modern("resources/list"),
+        assistant.modern("resources/templates/list"),
+        assistant.modern("resources/read", {"uri": "ui://svc/day"}),
         assistant.modern("tools/call", {"name": "get_goals"}),
         assistant.modern("tools/call", {"name": "get_goals", "arguments": {"tz": "nowhere"}}),
     ):
@@ -89,6 +94,9 @@ def test_results_of_the_older_era_have_no_members_of_the_newer_one(assistant: As
         assistant.legacy("tools/list"),
         assistant.legacy("prompts/list"),
         assistant.legacy("prompts/get", {"name": "weekly_review"}),
+        assistant.legacy("resources/list"),
+        assistant.legacy("resources/templates/list"),
+        assistant.legacy("resources/read", {"uri": "ui://svc/day"}),
         assistant.legacy("tools/call", {"name": "get_goals"}),
         assistant.legacy("initialize", {"protocolVersion": "2025-06-18"}),
     ):
@@ -160,6 +168,8 @@ def test_an_unknown_method_is_refused(
         ("tools/list", {"cursor": "next"}),
         ("tools/list", {"cursor": 5}),
         ("prompts/list", {"cursor": "next"}),
+        ("resources/list", {"cursor": "next"}),
+        ("resources/templates/list", {"cursor": "next"}),
     ],
 )
 def test_an_unknown_name_in_params_is_refused(
@@ -496,6 +506,8 @@ def test_discovery_lists_revisions_and_capabilities(assistant: Assistant) -> Non
     [
         ("tools/list", "tools"),
         ("prompts/list", "prompts"),
+        ("resources/list", "resources"),
+        ("resources/templates/list", "resourceTemplates"),
     ],
 )
 def test_a_list_is_one_page_that_may_be_cached_for_an_hour(

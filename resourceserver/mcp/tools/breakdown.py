@@ -12,7 +12,7 @@ from resourceserver import timeline
 from resourceserver.api import parameters
 from resourceserver.api.bodies import Body, Count, Milliseconds, Percent
 from resourceserver.api.endpoint import Answers, Further
-from resourceserver.mcp import names, tool
+from resourceserver.mcp import apps, names, tool
 from resourceserver.mcp.arguments import WHOLE, Arguments, Filtered, Kind
 from resourceserver.mcp.tool import ENTRY, MOST_BYTES, MOST_ROWS, ROWS, Answer, Part, Tool
 from shared import pipeline
@@ -214,6 +214,7 @@ TOOLS: Final = [
             Part(SQL["breakdown_slots"], further=Further(_STATEMENTS, _steps, _finish)),
             Part(SQL["names_of_filter"], name="names", is_wanted=_has_names),
         ),
+        app=apps.BREAKDOWN,
         finish=_finished,
     )
 ]

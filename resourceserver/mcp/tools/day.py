@@ -22,7 +22,7 @@ from resourceserver.endpoints import (
 from resourceserver.endpoints.attention import StreakTotals
 from resourceserver.endpoints.goals import Status
 from resourceserver.endpoints.music import TopArtist
-from resourceserver.mcp import tool
+from resourceserver.mcp import apps, tool
 from resourceserver.mcp.arguments import Day, InZone
 from resourceserver.mcp.tool import ENTRY, Answer, Part, Tool
 from resourceserver.mcp.tools import measures
@@ -400,6 +400,7 @@ TOOLS: Final = [
             ),
             tool.part(music.ENDPOINTS, "music_daily", name="music", scope=_scope("music")),
         ),
+        app=apps.DAY,
         finish=_render,
     )
 ]

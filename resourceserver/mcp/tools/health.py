@@ -12,7 +12,7 @@ from resourceserver.api import parameters
 from resourceserver.api.bodies import Body, CalendarDay, Count, Percent, Timestamp
 from resourceserver.api.parameters import Listed
 from resourceserver.endpoints import health
-from resourceserver.mcp import names, tool
+from resourceserver.mcp import apps, names, tool
 from resourceserver.mcp.arguments import Arguments, InPeriod, Text
 from resourceserver.mcp.tool import MOST_ROWS, Answer, Part, Tool
 from resourceserver.mcp.tools.measures import FEWEST_DAYS, OF_NIGHTS
@@ -471,6 +471,7 @@ TOOLS: Final = [
                 is_wanted=_wants_recovery,
             ),
         ),
+        app=apps.SLEEP,
         finish=_finished,
         rows="recovery",
     )
