@@ -1,6 +1,7 @@
 """Clients that are described by a document: authorization, consent, tokens, Settings."""
 
 import asyncio
+import gzip
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -281,22 +282,39 @@ def plain(body: bytes, **options: Any) -> tuple[bytes, ...]:
     return https.plain(body, **{"headers": JSON} | options)
 
 
-@pytest.mark.parametrize(
-    ("answer", "reason"),
-    [
-        (plain(b"{}", status="404 Not Found"), "the status of the answer is 404"),
-        (plain(b"{}", status="201 Created"), "the status of the answer is 201"),
-        (
-            plain(b"", status="302 Found", headers={"Location": "https://other.example/"}),
-            "redirects to another one",
-        ),
-        (plain(b"{}", headers={"Content-Type": "text/html"}), "another media type"),
-        (plain(b" " * 5121), "too large"),
-        (plain(b"[]"), "it is not a JSON object"),
-        (plain(b"[" * 5000), "it is not a JSON object"),
-        ((b"SSH-2.0\r\n",), "not valid HTTP"),
-    ],
-)
+BOMB = https.plain(gzip.compress(bytes(5_000_000)), headers=JSON | {"Content-Encoding": "gzip"})
+HOSTILE_ANSWERS: list[tuple[tuple[bytes, ...], str]] = [
+    (plain(b"{}", status="404 Not Found"), "the status of the answer is 404"),
+    (plain(b"{}", status="201 Created"), "the status of the answer is 201"),
+    (plain(b"{}", status="206 Partial Content"), "the status of the answer is 206"),
+    (plain(b"", status="304 Not Modified"), "the status of the answer is 304"),
+    (plain(b"{}", status="500 Oops"), "the status of the answer is 500"),
+    (
+        plain(b"", status="302 Found", headers={"Location": "https://other.example/"}),
+        "redirects to another one",
+    ),
+    (
+        plain(b"", status="308 Permanent Redirect", headers={"Location": "/elsewhere"}),
+        "redirects to another one",
+    ),
+    (plain(b"{}", headers={"Content-Type": "text/html"}), "another media type"),
+    (plain(b"{}", headers={"Content-Type": "application/jsonp"}), "another media type"),
+    (plain(b"{}", headers={}), "another media type"),
+    (plain(b" " * 5121), "too large"),
+    (BOMB, "too large"),
+    ((b"HTTP/1.1 200 OK\r\n", *[b"X-Many: a\r\n"] * 20_000), "too large"),
+    ((*[b"HTTP/1.1 103 Early Hints\r\n\r\n"] * 20_000,), "too large"),
+    (plain(b"[]"), "it is not a JSON object"),
+    (plain(b"[" * 5000), "it is not a JSON object"),
+    (plain(b'{"client_id": "\xff"}'), "it is not a JSON object"),
+    (plain(b"null"), "it is not a JSON object"),
+    (plain(b"{}", headers=JSON | {"Content-Encoding": "br"}), "not valid HTTP"),
+    (plain(b"{}")[:1], "not valid HTTP"),
+    ((b"SSH-2.0\r\n",), "not valid HTTP"),
+]
+
+
+@pytest.mark.parametrize(("answer", "reason"), HOSTILE_ANSWERS)
 def test_the_page_says_why_a_document_cannot_be_used(
     notebook: Application,
     browser: Visitor,
@@ -316,19 +334,31 @@ def test_the_page_says_why_a_document_cannot_be_used(
     assert publisher.requests == 1
 
 
-def test_an_address_that_is_not_public_is_refused(
+HOSTILE_HOSTS = """
+    127.0.0.1 127.0.0.1. 127.1 2130706433 0x7f000001 0177.0.0.1 localhost localhost. 0.0.0.0 10.0.0.1
+    100.64.0.1 169.254.169.254 172.16.0.1 192.168.0.1 224.0.0.1 255.255.255.255
+    [::1] [::ffff:127.0.0.1] [64:ff9b::7f00:1] [fd00::1]
+"""
+
+
+def test_no_hostile_address_is_ever_connected_to(
     settings: Settings, owner: Rows, alice: Person, publisher: Publisher
 ) -> None:
+    # The networks in which the operator allows calendars are not for documents of strangers.
     allowing = replace(settings, client_metadata_documents=True, fetch_networks=("127.0.0.0/8",))
     app = authserver.app.create(allowing, hasher=Hasher(CHEAP))
-    url = publisher.host.url(PATH, https.LOOPBACK)
     with AppClient(app, "http://localhost:8400") as client:
         visitor = visitor_of(client, settings, alice)
 
-        page = visitor.get(Application(client, url).authorize_path())
+        pages = {
+            host: visitor.get(
+                Application(client, publisher.host.url(PATH, host)).authorize_path()
+            ).text
+            for host in HOSTILE_HOSTS.split()
+        }
 
-    assert page.status_code == 400
-    assert "leads to a network that is not public" in page.text
+    reasons = ("leads to a network that is not public", "the address is not valid")
+    assert [host for host, page in pages.items() if not any(map(page.__contains__, reasons))] == []
     assert publisher.requests == 0
     assert owner.execute("select client_id from oauth.client").fetchall() == []
 
