@@ -193,7 +193,8 @@ async def known_client(
             raise UnknownClient(parameter="client_id")
         return client
     if person is not None:
-        return await documented_client(server, documents, person, client_id)
+        stored = await clients.find(server.database, client_id)
+        return await documented_client(server, documents, person, client_id, stored)
     if not server.settings.client_metadata_documents:
         raise UnknownClient(parameter="client_id")
     redirect_uri = query.get("redirect_uri")
@@ -201,16 +202,17 @@ async def known_client(
 
 
 async def documented_client(
-    server: Server, documents: Documents, person: Person, client_id: str
+    server: Server, documents: Documents, person: Person, client_id: str, stored: Client | None
 ) -> Client:
-    """Return the client that the document at its id describes, and store it.
+    """Return the client that the document at its id describes, and store it if it differs from ``stored``.
 
     Raises UnknownClient, UnusableDocument, TooManyRequests and TemporarilyUnavailable.
     """
     if not server.settings.client_metadata_documents:
         raise UnknownClient(parameter="client_id")
     client = await documents.client(client_id, server.throttle, person.user_id)
-    await clients.store_document(server.database, client)
+    if client != stored:
+        await clients.store_document(server.database, client)
     return client
 
 

@@ -212,7 +212,8 @@ async def _client(
     """
     if not client_ids.is_address(pending.client_id):
         return Client(pending.client_id, pending.client_name, [pending.redirect_uri], None)
-    client = await documented_client(server, documents, person, pending.client_id)
+    stored = Client(pending.client_id, pending.client_name, pending.client_redirect_uris, None)
+    client = await documented_client(server, documents, person, pending.client_id, stored)
     rules = rules_for(server.settings, pending.client_id)
     check_redirect_uri(pending.redirect_uri, client, port_may_vary=rules.port_may_vary)
     return client

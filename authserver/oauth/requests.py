@@ -5,7 +5,7 @@ new session, its requests move to it. An invalid request is stored too, as an er
 error after the person has signed in.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
 from uuid import UUID
@@ -38,8 +38,10 @@ class PendingRequest:
     error_description: str | None = None
     error_parameter: str | None = None
     """The parameter whose value is wrong, while the request is answered. It is not stored."""
+    client_redirect_uris: list[str] = field(default_factory=list)
+    """All redirect URIs of the client, as it is stored."""
     has_later_sign_in: bool = False
-    """Whether the person has signed in, or confirmed it, since the request. It is not stored either."""
+    """Whether the person has signed in, or confirmed it, since the request. It is not stored."""
 
 
 @dataclass(frozen=True)

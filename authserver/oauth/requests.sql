@@ -32,6 +32,7 @@ values (
 -- A pending request of this browser. No row: it was answered, has expired, or is another browser's.
 select authorization_request.client_id,
        client.client_name,
+       client.redirect_uris as client_redirect_uris,
        authorization_request.redirect_uri,
        authorization_request.state,
        authorization_request.scopes,
