@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlencode
 
 import httpx2
 import psycopg
@@ -173,12 +174,24 @@ class Tour:
         yield "revoke-token"
 
     def _consent(self) -> Iterator[str]:
-        for name, redirect_uri, scope in (
-            ("consent", "https://report.example/callback", "read:activity read:profile"),
-            ("consent-loopback", "http://127.0.0.1:9/callback", "read:health ingest:health"),
-            ("consent-private-use", "com.example.app:/callback", "read:music ingest:app_sessions"),
+        # An assistant on the person's machine gets further scopes offered.
+        for name, redirect_uri, scope, path in (
+            ("consent", "https://report.example/callback", "read:activity read:profile", ""),
+            (
+                "consent-loopback",
+                "http://127.0.0.1:9/callback",
+                "read:health ingest:health",
+                "/mcp",
+            ),
+            (
+                "consent-private-use",
+                "com.example.app:/callback",
+                "read:music ingest:app_sessions",
+                "",
+            ),
         ):
-            self._open(self._authorization(redirect_uri, scope, name))
+            address = self._authorization(redirect_uri, scope, name)
+            self._open(f"{address}&{urlencode({'resource': f'{self.settings.base_url}{path}'})}")
             yield name
         store_dashboard(self.owner, self.settings.base_url)
         self._grant(DASHBOARD_CLIENT_ID)

@@ -249,6 +249,12 @@ class Run:
             for kind in ("access_token", "refresh_token")
         ]
 
+    def keep_an_answer(self, visitor: Visitor, application: Application) -> None:
+        """Refresh, so that the answer is kept in case that it was lost."""
+        code, verifier = self.authorize(visitor, application)
+        pair = application.exchange(code, code_verifier=verifier).json()
+        assert application.refresh(pair["refresh_token"]).status_code == 200
+
     def decline(self, visitor: Visitor, application: Application) -> None:
         """Decline, and request things that do not exist."""
         for changed in ({}, {"scope": "read:minds"}):
@@ -442,6 +448,7 @@ def test_no_secret_of_a_run_is_in_the_database_or_in_a_log(
     chosen = replace(
         deployment,
         receivers=RECEIVERS,
+        refresh_retry_s=30,
         sealing_public_key=sealing.public_key_of(sealing.new_private_key()),
     )
     with (
@@ -463,9 +470,11 @@ def test_no_secret_of_a_run_is_in_the_database_or_in_a_log(
         run.connect(visitor)
         run.speak_nonsense(given[0])
         run.fail_to_sign_in()
+        run.keep_an_answer(visitor, application)
         run.lose_the_database(tmp_path, given[0])
 
     stored = dump(deployment)
+    assert owner.execute("select count(*) from oauth.refresh_retry").fetchone() == (1,)
     logs = {log.name: log.read_text(errors="replace") for log in sorted(tmp_path.glob("*.log"))}
     logs["postgres.log"] = postgres_log(deployment)
 
