@@ -345,7 +345,7 @@ def describe(owner: Rows, client_id: str) -> None:
     )
 
 
-def test_a_document_is_deleted_after_a_day_unless_somebody_allowed_its_application(
+def test_a_document_is_deleted_after_a_day_unless_its_application_was_allowed(
     clean: Clean,
     let_pass: Pass,
     application: Application,

@@ -152,7 +152,19 @@ def life(
 
 def add_what_is_not_invented(owner: Rows, person: Person) -> None:
     """Store a day's summary, which a job would compute later, a subscription, the receipt of a file, an
-    upload and the worker's turn for it, connections, and parts of what a phone has sent."""
+    upload and the worker's turn for it, connections, parts of what a phone has sent, and the answer to a
+    refresh."""
+    owner.execute(
+        """
+        insert into oauth.refresh_retry
+               (user_id, token_hash, grant_id, access_token_hash, sealed, expires_at)
+        select user_id, token_hash, grant_id, token_hash, %(email)s::bytea, now()
+          from oauth.refresh_token
+         where user_id = %(user_id)s
+         limit 1
+        """,
+        {"user_id": person.user_id, "email": person.email},
+    )
     owner.execute(
         """
         with brought as (
