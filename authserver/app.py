@@ -11,7 +11,15 @@ from starlette.routing import Route
 
 from authserver import janitor, trials
 from authserver.errors import UNREADABLE, HeadersTooLarge, HostUnclear, ServerError
-from authserver.oauth import authorize, consent, metadata, registration, revocation, token
+from authserver.oauth import (
+    authorize,
+    consent,
+    metadata,
+    provider_logout,
+    registration,
+    revocation,
+    token,
+)
 from authserver.oauth.documents import Documents
 from authserver.pages import (
     account,
@@ -67,8 +75,11 @@ def create(
     this = server(chosen or settings.read(), hasher)
     login = database.login(this.settings, "authserver")
     probes = Probes.to(this.settings, login)
-    for_machines = [*machine_routes(this), *probes.routes()]
+    for_programs = [*machine_routes(this), *probes.routes()]
+    for_machines = [*for_programs, *logout_routes(this)]
     machine_paths = frozenset(route.path for route in for_machines)
+    # The provider is no page of another origin.
+    paths_for_all_origins = frozenset(route.path for route in for_programs)
     failures = Failures(this.pages, machine_paths)
     workers = Pool.to(login, size=1, wait_s=None)
 
@@ -92,7 +103,7 @@ def create(
         ),
         exception_handlers=failures.handlers(),
         lifespan=lifespan,
-        error_middleware=[Middleware(OpenToAllOrigins, covers=machine_paths.__contains__)],
+        error_middleware=[Middleware(OpenToAllOrigins, covers=paths_for_all_origins.__contains__)],
         route_middleware=[
             Middleware(CanonicalHost, issuer=this.settings.auth_url, except_paths=machine_paths)
         ],
@@ -111,6 +122,20 @@ def machine_routes(this: Server) -> list[Route]:
         ),
         Route("/oauth/token", partial(token.issue, this), methods=["POST"], name="token"),
         Route("/oauth/revoke", partial(revocation.revoke, this), methods=["POST"], name="revoke"),
+    ]
+
+
+def logout_routes(this: Server) -> list[Route]:
+    """Return the route of logouts that the provider announces, if one is configured."""
+    if this.provider is None:
+        return []
+    return [
+        Route(
+            provider_logout.PATH,
+            partial(provider_logout.receive, this, this.provider),
+            methods=["POST"],
+            name="receive_provider_logout",
+        )
     ]
 
 

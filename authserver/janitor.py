@@ -54,6 +54,7 @@ KINDS: Final = (
     Kind("authorization requests that expired", SQL["expired_requests"]),
     Kind("sign-in sessions without use for 30 days", SQL["idle_sessions"]),
     Kind("sign-ins at the provider that were not completed", SQL["expired_provider_sign_ins"]),
+    Kind("logouts at the provider, an hour after them", SQL["old_provider_logouts"]),
     Kind("one-time links, a day after their end", SQL["ended_links"]),
     Kind("links to reset a password that expired", SQL["expired_resets"]),
     Kind("passkey challenges, a day after their end", SQL["spent_challenges"]),

@@ -67,6 +67,20 @@ delete from identity.provider_sign_in
  using expired
  where provider_sign_in.state_hash = expired.state_hash
 
+-- name: old_provider_logouts
+-- Logouts that the provider announced, when a repetition is refused by its age.
+with expired as (
+    select logout_hash
+      from identity.provider_logout
+     where expires_at <= now()
+     order by expires_at
+     limit %(batch)s
+       for update skip locked
+)
+delete from identity.provider_logout
+ using expired
+ where provider_logout.logout_hash = expired.logout_hash
+
 -- name: expired_resets
 -- Password reset links that have expired. Used ones are deleted on use.
 with expired as (

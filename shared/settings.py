@@ -51,6 +51,9 @@ class Provider:
     domains: tuple[str, ...] = ()
     """SVC_PROVIDER_DOMAINS: with commas between them, the domains of verified e-mail addresses whose owners
     may create an account; by default everybody needs an invitation."""
+    logout_ends_grants: bool = False
+    """SVC_PROVIDER_LOGOUT_ENDS_GRANTS: whether a logout that the provider announces ends the API tokens of
+    the person and the access of applications too."""
 
 
 @dataclass(frozen=True)
@@ -344,6 +347,9 @@ def environment(chosen: Settings, role_urls: Mapping[str, str]) -> dict[str, str
             "SVC_PROVIDER_CLIENT_SECRET": chosen.provider.client_secret,
             "SVC_PROVIDER_NAME": chosen.provider.name,
             "SVC_PROVIDER_DOMAINS": ",".join(chosen.provider.domains),
+            "SVC_PROVIDER_LOGOUT_ENDS_GRANTS": "on"
+            if chosen.provider.logout_ends_grants
+            else "off",
         }
     return variables | {f"SVC_{role.upper()}_DATABASE_URL": url for role, url in role_urls.items()}
 
@@ -595,6 +601,7 @@ def _provider(environment: Mapping[str, str]) -> Provider | None:
         client_secret=given["CLIENT_SECRET"] or "",
         name=name,
         domains=domains,
+        logout_ends_grants=_switch(environment, f"{prefix}LOGOUT_ENDS_GRANTS", default=False),
     )
 
 

@@ -21,12 +21,17 @@ grant select, insert, update, delete
 grant select on identity.way_in to svc_authserver;
 grant select, insert, update, delete
     on identity.provider_identity,
-       identity.provider_sign_in
+       identity.provider_sign_in,
+       identity.provider_logout
     to svc_authserver;
 -- Security events cannot be changed, and only old ones can be deleted.
 grant select, insert on identity.security_event to svc_authserver;
 grant usage on schema svc to svc_authserver;
-grant execute on function svc.check_version, svc.limit_page to svc_authserver;
+grant execute
+    on function svc.check_version,
+                svc.limit_page,
+                svc.lock_provider_session
+    to svc_authserver;
 grant execute
     on function svc.forget_security_events,
                 svc.forget_beats,

@@ -314,6 +314,7 @@ _OTHERS: Final = (
     "oauth.client",
     "identity.invitation",
     "identity.provider_sign_in",
+    "identity.provider_logout",
     "identity.security_event",
     "identity.throttle",
     "svc.upload_directory",

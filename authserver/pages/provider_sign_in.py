@@ -286,6 +286,7 @@ async def _open_session(  # noqa: PLR0917 -- the last two are what was proved, a
         # The provider may have used an old sign-in of its own. Then the session is not fresh, and sensitive
         # actions require a confirmation.
         authenticated_at=proof.authenticated_at or sessions.LONG_AGO,
+        provider_session_hash=proof.session_hash,
     )
     if session is None:
         return _problem(server, browser, pending, _FAILED)

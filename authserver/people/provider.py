@@ -1,5 +1,6 @@
 """The client for the OpenID Connect provider through which people may sign in (OpenID Connect Core 1.0,
-section 3.1; Discovery 1.0; RFC 9700).
+section 3.1; Discovery 1.0; RFC 9700), and the check of the logouts that it announces (Back-Channel Logout
+1.0).
 
 The provider's metadata and keys are fetched at the first use and cached for an hour. An ID token with an
 unknown key makes it fetch the keys again, at most once a minute: so the provider can rotate its keys at any
@@ -10,10 +11,12 @@ names the reason in the service's words and never contains what the provider sen
 """
 
 import asyncio
+import hashlib
 import logging
 import re
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from time import monotonic, time
@@ -54,6 +57,8 @@ _MIN_KEY_AGE_S: Final = 60.0
 
 _CLOCK_SKEW_S: Final = 60
 _MAX_ID_TOKEN_AGE_S: Final = 600
+MAX_LOGOUT_TOKEN_AGE_S: Final = 600
+_LOGOUT_EVENT: Final = "http://schemas.openid.net/event/backchannel-logout"
 
 # A request with max_age makes the provider send auth_time, which every provider must support (OpenID Connect
 # Core 1.0, sections 2 and 15.1), unlike the `claims` parameter. The value is too long to force another
@@ -96,17 +101,31 @@ class _Tokens(BaseModel):
     access_token: StrictStr | None = None
 
 
+# A longer subject is refused and not cut off: its first 255 characters could be another person's subject.
+Subject = Annotated[StrictStr, Field(min_length=1, max_length=255, pattern=r"^[!-~ ]+$")]
+
+
 class _Claims(BaseModel):
     """The claims of an ID token or of the userinfo endpoint that joserfc does not check."""
 
-    # A longer subject is refused and not cut off: its first 255 characters could be another person's subject.
-    sub: Annotated[StrictStr, Field(min_length=1, max_length=255, pattern=r"^[!-~ ]+$")]
+    sub: Subject
     aud: list[StrictStr] | StrictStr | None = None
     azp: StrictStr | None = None
     iat: int | float | None = None
     auth_time: int | float | None = None
     email: StrictStr | None = None
     email_verified: StrictBool | StrictStr | None = None
+    sid: Any = None
+
+
+class _LogoutClaims(BaseModel):
+    """The claims of a logout token that joserfc does not check."""
+
+    sub: Subject | None = None
+    sid: Annotated[StrictStr, Field(min_length=1)] | None = None
+    jti: Annotated[StrictStr, Field(min_length=1)]
+    iat: int | float
+    events: dict[str, Any]
 
 
 class _Refusal(BaseModel):
@@ -137,6 +156,19 @@ class Proof:
     is_email_verified: bool
     authenticated_at: datetime | None
     """When the provider last authenticated the person, by its own clock; None if unknown."""
+    session_hash: bytes | None = field(default=None, repr=False)
+    """The hash of the session at the provider; None if the provider did not name it."""
+
+
+@dataclass(frozen=True)
+class Logout:
+    """A logout that the provider announces, with a subject, a session, or both."""
+
+    issuer: str
+    subject: str | None
+    session_hash: bytes | None = field(repr=False)
+    logout_hash: bytes = field(repr=False)
+    """The hash of the announcement's id."""
 
 
 @dataclass
@@ -259,7 +291,52 @@ class Provider:
             # Some providers send the string "true", which is not accepted.
             is_email_verified=about_email.email_verified is True,
             authenticated_at=authenticated_at,
+            session_hash=self._hash("session", claims.sid),
         )
+
+    async def logout(self, logout_token: str) -> Logout:
+        """Return what a logout token announces (Back-Channel Logout 1.0, section 2.6).
+
+        Raises ProviderFailed. Whether the token was sent before is not checked.
+        """
+        with _naming("logout token"):
+            header, given = await self._signed(logout_token)
+            kind = str(header.get("typ", "jwt")).lower().removeprefix("application/")
+            if kind not in ("jwt", "logout+jwt"):
+                raise ProviderFailed("it is a token of another type")
+            claims = self._logout_claims(given)
+        session_hash = self._hash("session", claims.sid)
+        logout_hash = self._hash("logout", claims.jti)
+        assert logout_hash is not None  # noqa: S101 -- the claim is required
+        return Logout(self.chosen.issuer, claims.sub, session_hash, logout_hash)
+
+    def _logout_claims(self, given: dict[str, Any]) -> _LogoutClaims:
+        if "nonce" in given:
+            # Only ID tokens have one.
+            raise ProviderFailed("it has a nonce")
+        JWTClaimsRegistry(
+            leeway=_CLOCK_SKEW_S,
+            iss={"essential": True, "value": self.chosen.issuer},
+            aud={"essential": True, "value": self.chosen.client_id},
+            iat={"essential": True},
+            jti={"essential": True},
+            events={"essential": True},
+        ).validate(given)
+        claims = _LogoutClaims.model_validate(given)
+        if not isinstance(claims.events.get(_LOGOUT_EVENT), dict):
+            raise ProviderFailed("its events are others")
+        if claims.sub is None and claims.sid is None:
+            raise ProviderFailed("it names neither a person nor a session")
+        if claims.iat < time() - MAX_LOGOUT_TOKEN_AGE_S:
+            raise ProviderFailed("issued too long ago")
+        return claims
+
+    def _hash(self, purpose: str, given: Any) -> bytes | None:
+        """Return a hash of a name that the provider uses; None if it is none."""
+        if not isinstance(given, str) or not given:
+            return None
+        text = f"{purpose} at {self.chosen.issuer} {given}"
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
     async def _token(self, metadata: _Metadata, code: str, code_verifier: str) -> _Tokens:
         fields = {
@@ -297,31 +374,30 @@ class Provider:
 
     async def _claims(self, id_token: str, nonce: str) -> _Claims:
         """Return the claims of an ID token, all checked (OpenID Connect Core 1.0, section 3.1.3.7)."""
-        try:
-            return self._verified(id_token, nonce, await self._key(id_token))
-        except ProviderFailed:
-            raise
-        except JoseError as error:
-            raise ProviderFailed(f"ID token: {error.error}") from None
-        except Exception as error:
-            # A malformed token can make a parser raise any exception.
-            raise ProviderFailed(f"ID token: {type(error).__name__}") from None
+        with _naming("ID token"):
+            _, given = await self._signed(id_token)
+            return self._id_claims(given, nonce)
 
-    async def _key(self, id_token: str) -> Key:
-        """Return the key that the header of an ID token names. Nothing is verified yet."""
-        header = jws.extract_compact(id_token.encode()).headers()
+    async def _signed(self, text: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return header and claims of a token that the provider has signed. The claims are not checked."""
+        key = await self._key(text)
+        # Unknown header parameters are ignored (RFC 7515, section 4), except those listed in `crit`.
+        registry = JWSRegistry(algorithms=ALGORITHMS, strict_check_header=False)
+        token = jwt.decode(text, key, algorithms=ALGORITHMS, registry=registry)
+        return token.header, token.claims
+
+    async def _key(self, text: str) -> Key:
+        """Return the key that the header of a token names. Nothing is verified yet."""
+        header = jws.extract_compact(text.encode()).headers()
         if header["alg"] not in ALGORITHMS:
-            raise ProviderFailed("ID token: signed with an algorithm that is not accepted")
+            raise ProviderFailed("signed with an algorithm that is not accepted")
         for max_age_s in (_CACHE_S, _MIN_KEY_AGE_S):
             key = _matching_key(await self._keys.get(max_age_s), header["alg"], header.get("kid"))
             if key is not None:
                 return key
-        raise ProviderFailed("ID token: signed with a key that is not in the provider's key set")
+        raise ProviderFailed("signed with a key that is not in the provider's key set")
 
-    def _verified(self, id_token: str, nonce: str, key: Key) -> _Claims:
-        # Unknown header parameters are ignored (RFC 7515, section 4), except those listed in `crit`.
-        registry = JWSRegistry(algorithms=ALGORITHMS, strict_check_header=False)
-        token = jwt.decode(id_token, key, algorithms=ALGORITHMS, registry=registry)
+    def _id_claims(self, given: dict[str, Any], nonce: str) -> _Claims:
         client_id = self.chosen.client_id
         JWTClaimsRegistry(
             leeway=_CLOCK_SKEW_S,
@@ -331,15 +407,15 @@ class Provider:
             exp={"essential": True},
             iat={"essential": True},
             nonce={"essential": True, "value": nonce},
-        ).validate(token.claims)
-        if not isinstance(token.claims["nonce"], str):
-            raise ProviderFailed("ID token: invalid nonce")
-        claims = _Claims.model_validate(token.claims)
+        ).validate(given)
+        if not isinstance(given["nonce"], str):
+            raise ProviderFailed("invalid nonce")
+        claims = _Claims.model_validate(given)
         audiences = claims.aud if isinstance(claims.aud, list) else [claims.aud]
         if (len(audiences) > 1 or claims.azp is not None) and claims.azp != client_id:
-            raise ProviderFailed("ID token: issued for another client")
+            raise ProviderFailed("issued for another client")
         if claims.iat is None or claims.iat < time() - _MAX_ID_TOKEN_AGE_S:
-            raise ProviderFailed("ID token: issued too long ago")
+            raise ProviderFailed("issued too long ago")
         return claims
 
     async def _fetch_metadata(self) -> _Metadata:
@@ -394,6 +470,22 @@ def provider(chosen: Settings) -> Provider | None:
     if chosen.provider is None:
         return None
     return Provider(chosen.provider, f"{chosen.auth_url}{CALLBACK}")
+
+
+@contextmanager
+def _naming(what: str) -> Iterator[None]:
+    """Raise ProviderFailed for all errors of the block, which reads a token, and say which one it is."""
+    try:
+        yield
+    except ProviderDown:
+        raise
+    except ProviderFailed as error:
+        raise ProviderFailed(f"{what}: {error}") from None
+    except JoseError as error:
+        raise ProviderFailed(f"{what}: {error.error}") from None
+    except Exception as error:
+        # A malformed token can make a parser raise any exception.
+        raise ProviderFailed(f"{what}: {type(error).__name__}") from None
 
 
 Model = TypeVar("Model", bound=BaseModel)

@@ -337,20 +337,33 @@ async def sign_in(
     *,
     signed_out_at: datetime | None = None,
     authenticated_at: datetime = JUST_NOW,
+    provider_session_hash: bytes | None = None,
 ) -> Token | None:
     """Open a session of ``user_id`` in place of the browser's present one, and return it.
 
     ``signed_out_at`` is the value read when the person authenticated: if all their sessions were ended
-    since, this one must not open, and the result is None. ``authenticated_at`` is when they authenticated.
+    since, this one must not open, and the result is None; likewise if ``provider_session_hash`` names a
+    session that has ended at the provider. ``authenticated_at`` is when they authenticated.
     """
-    session, session_parameters = new_session(browser, user_id, request, authenticated_at)
-    parameters = {"user_id": user_id, "signed_out_at": signed_out_at, **session_parameters}
-    opened = await changes.run(database, SQL["sign_in"], parameters, events.request_origin(request))
+    session, session_parameters = new_session(
+        browser, user_id, request, authenticated_at, provider_session_hash
+    )
+    opened = await changes.run(
+        database,
+        SQL["sign_in"],
+        {"user_id": user_id, "signed_out_at": signed_out_at, **session_parameters},
+        events.request_origin(request),
+        preceded_by=None if provider_session_hash is None else SQL["lock_provider_session"],
+    )
     return session if opened else None
 
 
 def new_session(
-    browser: Browser, user_id: UUID, request: Request, authenticated_at: datetime = JUST_NOW
+    browser: Browser,
+    user_id: UUID,
+    request: Request,
+    authenticated_at: datetime = JUST_NOW,
+    provider_session_hash: bytes | None = None,
 ) -> tuple[Token, Parameters]:
     """Return a new session of ``user_id`` that replaces the browser's present one.
 
@@ -362,6 +375,7 @@ def new_session(
     session_parameters = {
         "user_agent": user_agent,
         "authenticated_at": authenticated_at,
+        "provider_session_hash": provider_session_hash,
         "most_sessions": MAX_SESSIONS,
         "idle_lifetime": IDLE_LIFETIME,
     }

@@ -35,13 +35,31 @@ select person.user_id,
 -- gives: ended_session (user_id, was_live)
 opened_session as (
     insert into identity.session
-           (user_id, session_hash, previous_hash, authenticated_at, user_agent, address)
+           (
+               user_id,
+               session_hash,
+               previous_hash,
+               authenticated_at,
+               user_agent,
+               address,
+               provider_session_hash
+           )
     select user_id,
            %(session_hash)s,
            case when user_id = %(old_user_id)s then %(old_session_hash)s::bytea end,
            least(now(), %(authenticated_at)s::timestamptz),
            %(user_agent)s,
-           %(address)s
+           %(address)s,
+           -- Confirming the sign-in in another way does not separate it from the session at the provider.
+           coalesce(
+               %(provider_session_hash)s::bytea,
+               (
+                   select session.provider_session_hash
+                     from identity.session
+                    where session.user_id = admitted.user_id
+                      and session.session_hash = %(old_session_hash)s
+               )
+           )
       from admitted
     returning user_id
 ),
@@ -108,14 +126,23 @@ moved_grant as (
        and oauth.grant.session_hash = %(old_session_hash)s
 ),
 
+-- name: lock_provider_session
+-- Runs before `sign_in` with a session at the provider, in the same transaction: a logout that ends that session is
+-- either committed, or waits and then sees the new sign-in session.
+select svc.lock_provider_session(%(provider_session_hash)s)
+
 -- name: sign_in
 -- Opens a session of a person in one browser. No row: all sessions of the person were ended since they
--- authenticated, so this one must not open either.
+-- authenticated, or the session at the provider with which they did, so this one must not open either.
 with admitted as (
     select user_id
       from identity.user
      where user_id = %(user_id)s
        and signed_out_at is not distinct from %(signed_out_at)s::timestamptz
+       and not exists (
+               select from identity.provider_logout
+                where provider_session_hash = %(provider_session_hash)s
+           )
        for share
 ),
 --include opened_session

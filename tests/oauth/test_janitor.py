@@ -40,6 +40,7 @@ LINKS: Final = "one-time links, a day after their end"
 RESETS: Final = "links to reset a password that expired"
 CHALLENGES: Final = "passkey challenges, a day after their end"
 PROVIDER_SIGN_INS: Final = "sign-ins at the provider that were not completed"
+PROVIDER_LOGOUTS: Final = "logouts at the provider, an hour after them"
 ACCESS_TOKENS: Final = "access tokens, a day after their end"
 REFRESH_TOKENS: Final = "rotated refresh tokens that expired"
 ROTATED: Final = "refresh tokens rotated a day ago"
@@ -705,6 +706,7 @@ TABLES: Final = {
     RESETS: "identity.password_reset",
     CHALLENGES: "identity.spent_challenge",
     PROVIDER_SIGN_INS: "identity.provider_sign_in",
+    PROVIDER_LOGOUTS: "identity.provider_logout",
     ACCESS_TOKENS: "oauth.access_token",
     REFRESH_TOKENS: "oauth.refresh_token",
     ROTATED: "oauth.refresh_token",
@@ -759,6 +761,10 @@ def three_of_each(
                    (state_hash, session_hash, nonce, code_verifier, going_to, expires_at)
             values (%s, 'session', 'nonce', 'verifier', '', now())
             """,
+            [b"%d" % number],
+        )
+        owner.execute(
+            "insert into identity.provider_logout (logout_hash, expires_at) values (%s, now())",
             [b"%d" % number],
         )
         owner.execute(

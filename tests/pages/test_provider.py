@@ -1,10 +1,11 @@
-"""Sign-in through the provider: valid responses, and every kind of invalid one."""
+"""Sign-in through the provider, and the logouts that it announces: valid, and every kind of invalid ones."""
 
 import base64
 import json
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import count
@@ -14,8 +15,8 @@ from uuid import UUID
 
 import psycopg
 import pytest
-from httpx2 import Response
-from joserfc import jwt
+from httpx2 import Client, Response
+from joserfc import jws, jwt
 from joserfc.jwk import OctKey, OKPKey, RSAKey
 from starlette.testclient import TestClient
 
@@ -28,9 +29,9 @@ from tests.cli.terminal import Terminal
 from tests.client import AppClient
 from tests.conftest import Person
 from tests.oauth.conftest import CHEAP, PASSWORD
-from tests.oauth.visitor import Application, Visitor, forms
+from tests.oauth.visitor import CALLBACK, Application, Visitor, forms
 from tests.pages.issuer import CLIENT_ID, CLIENT_SECRET, Issuer, listening, new_key
-from tests.waiting import wait_for
+from tests.waiting import wait_for, wait_for_rivals
 
 Rows = psycopg.Connection[Any]
 
@@ -1683,6 +1684,350 @@ def test_of_two_sign_in_methods_removed_at_once_one_stays(
         list(at_once.map(lambda tab: tab[0].submit(page, form=button(page, tab[1])), tabs))
 
     assert rows_of(owner, "identity.way_in") == 1
+
+
+# Logouts that the provider announces.
+
+EVENTS: dict[str, Any] = {"http://schemas.openid.net/event/backchannel-logout": {}}
+
+
+def logout_claims(issuer: Issuer, **changed: Any) -> dict[str, Any]:
+    """Return the claims of a logout token; None leaves one out, and a time is relative to now."""
+    now = int(time.time())
+    claims = {
+        "iss": issuer.url,
+        "aud": CLIENT_ID,
+        "iat": now,
+        "exp": now + 120,
+        "jti": f"logout {next(TESTS)}",
+        "events": EVENTS,
+        "sub": SUBJECT,
+    } | changed
+    return {name: when(value) for name, value in claims.items() if value is not None}
+
+
+def announce(client: Client, logout_token: str) -> Response:
+    return client.post("/sign-in/provider/logout", data={"logout_token": logout_token})
+
+
+def log_out(client: Client, issuer: Issuer, **changed: Any) -> Response:
+    return announce(client, issuer.sign(logout_claims(issuer, **changed), typ="logout+jwt"))
+
+
+def accepted(response: Response) -> None:
+    assert (response.status_code, response.content) == (200, b"")
+    assert response.headers["cache-control"] == "no-store"
+    assert "access-control-allow-origin" not in response.headers
+
+
+def refused_logout(response: Response, status: int = 400) -> None:
+    assert response.status_code == status
+    assert response.json()["error"] == "invalid_request"
+    assert response.headers["cache-control"] == "no-store"
+
+
+def test_a_logout_of_a_person_ends_all_their_sign_ins_and_no_others(
+    client: TestClient, issuer: Issuer, known: Person, bob: Person, owner: Rows
+) -> None:
+    connect(owner, issuer, bob, "2")
+    alices = [Visitor(client), Visitor(client)]
+    for each in alices:
+        sign_in(each, issuer)
+    issuer.person["sub"] = "2"
+    bobs = Visitor(client)
+    sign_in(bobs, issuer)
+    known.token()
+
+    accepted(log_out(client, issuer))
+
+    assert [signed_in_as(each) for each in alices] == ["", ""]
+    assert "bob@example.org" in signed_in_as(bobs)
+    noted = owner.execute(
+        "select user_id, address from identity.security_event where event = 'signed_out'"
+    ).fetchall()
+    assert noted == [(known.user_id, None), (known.user_id, None)]
+    # The operator has not chosen that grants end too.
+    assert rows_of(owner, "oauth.live_grant") == 1
+    accepted(log_out(client, issuer))
+
+
+def test_a_logout_of_a_session_ends_the_sign_ins_with_it(
+    client: TestClient, issuer: Issuer, known: Person, owner: Rows
+) -> None:
+    here, elsewhere = Visitor(client), Visitor(client)
+    issuer.claims = {"sid": "one"}
+    stale(here, issuer, owner)
+    # Confirming that it is still the same person replaces the session, with the password too.
+    owner.execute(
+        "insert into identity.password (user_id, password_hash) values (%s, %s)",
+        [known.user_id, CHEAP.hash(PASSWORD)],
+    )
+    page = here.get(f"/confirm?next={METHODS}")
+    by_password = [form.action for form in forms(page)].index("/confirm")
+    assert page.status_code == 200
+    assert here.submit(page, form=by_password, password=PASSWORD).status_code == 303
+    issuer.claims = {"sid": "two"}
+    sign_in(elsewhere, issuer)
+
+    accepted(log_out(client, issuer, sid="one", sub=None))
+
+    assert signed_in_as(here) == ""
+    assert "alice@example.org" in signed_in_as(elsewhere)
+    accepted(log_out(client, issuer, sid="two"))
+    assert signed_in_as(elsewhere) == ""
+
+
+def test_a_session_of_another_person_is_not_ended(
+    browser: Visitor, issuer: Issuer, known: Person
+) -> None:
+    issuer.claims = {"sid": "one"}
+    sign_in(browser, issuer)
+
+    accepted(log_out(browser.client, issuer, sub="another", sid="one"))
+
+    assert "alice@example.org" in signed_in_as(browser)
+
+
+def test_a_logout_of_nobody_is_accepted(client: TestClient, issuer: Issuer, owner: Rows) -> None:
+    accepted(log_out(client, issuer, sub="unknown"))
+    accepted(log_out(client, issuer, sub=None, sid="unknown"))
+
+
+@pytest.mark.parametrize("named", [{"sub": SUBJECT}, {"sub": None, "sid": "one"}])
+def test_a_sign_in_that_is_under_way_opens_no_session_after_a_logout(
+    browser: Visitor,
+    issuer: Issuer,
+    known: Person,
+    owner: Rows,
+    settings: Settings,
+    named: dict[str, Any],
+) -> None:
+    issuer.claims = {"sid": "zero"}
+    sign_in(Visitor(browser.client), issuer)
+    issuer.claims = {"sid": "one"}
+    back = issuer.authorize(location(start_sign_in(browser)))
+
+    with (
+        closing(psycopg.connect(settings.database_url or "")) as other,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        # It waits here when the identity is confirmed, and the session not open yet.
+        other.execute("select from identity.throttle for update")
+        coming_back = pool.submit(browser.get, back)
+        wait_for_rivals(owner, 1)
+        accepted(log_out(browser.client, issuer, **named))
+        other.rollback()
+
+    assert coming_back.result().status_code == 400
+    assert signed_in_as(browser) == ""
+
+
+@pytest.mark.parametrize("named", [{"sub": SUBJECT}, {"sub": None, "sid": "one"}])
+def test_a_logout_waits_for_a_sign_in_that_is_being_completed(
+    browser: Visitor,
+    issuer: Issuer,
+    known: Person,
+    owner: Rows,
+    settings: Settings,
+    named: dict[str, Any],
+) -> None:
+    issuer.claims = {"sid": "one"}
+    back = issuer.authorize(location(start_sign_in(browser)))
+    start_sign_in(browser)
+
+    with (
+        closing(psycopg.connect(settings.database_url or "")) as other,
+        ThreadPoolExecutor(2) as pool,
+    ):
+        # The new session takes over the sign-in of the other tab, so its transaction cannot end yet.
+        other.execute(
+            "select from identity.provider_sign_in where created_at ="
+            " (select max(created_at) from identity.provider_sign_in) for update"
+        )
+        coming_back = pool.submit(browser.get, back)
+        wait_for_rivals(owner, 1)
+        logging_out = pool.submit(log_out, browser.client, issuer, **named)
+        wait_for_rivals(owner, 2)
+        other.rollback()
+
+    accepted(logging_out.result())
+    assert location(coming_back.result()) == "/"
+    assert signed_in_as(browser) == ""
+
+
+def test_grants_end_with_a_logout_if_the_operator_has_chosen_it(
+    browser: Visitor,
+    issuer: Issuer,
+    known: Person,
+    bob: Person,
+    settings: Settings,
+    owner: Rows,
+) -> None:
+    registered = browser.client.post("/oauth/register", json={"redirect_uris": [CALLBACK]})
+    application = Application(browser.client, registered.json()["client_id"])
+    issuer.claims = {"sid": "one"}
+    sign_in(browser, issuer)
+    pair = application.pair(browser)
+    known.token()
+    bob.token()
+    chosen = settings_of.Provider(
+        issuer.url, CLIENT_ID, CLIENT_SECRET, "Example", logout_ends_grants=True
+    )
+    app = authserver.app.create(replace(settings, provider=chosen), hasher=Hasher(CHEAP))
+
+    with AppClient(app, "http://localhost:8400", raise_server_exceptions=False) as client:
+        accepted(log_out(client, issuer, sub=None, sid="one"))
+
+    live = owner.execute("select distinct user_id from oauth.live_access_token").fetchall()
+    assert live == [(bob.user_id,)]
+    assert application.refresh(pair["refresh_token"]).json()["error"] == "invalid_grant"
+    assert event_names(owner).count("revoked") == 2
+
+
+def test_a_logout_token_is_accepted_once(
+    browser: Visitor, issuer: Issuer, known: Person, owner: Rows
+) -> None:
+    logout_token = issuer.sign(logout_claims(issuer))
+    accepted(announce(browser.client, logout_token))
+    sign_in(browser, issuer)
+
+    repeated = announce(browser.client, logout_token)
+
+    refused_logout(repeated)
+    assert repeated.json()["error_description"] == "The logout_token was accepted before."
+    assert "alice@example.org" in signed_in_as(browser)
+
+
+@pytest.mark.parametrize(
+    ("claims", "header"),
+    [
+        ({"iss": "https://evil.example"}, {}),
+        ({"iss": None}, {}),
+        ({"aud": "another"}, {}),
+        ({"aud": None}, {}),
+        ({"aud": ["another"]}, {}),
+        ({"iat": None}, {}),
+        ({"iat": "now"}, {}),
+        ({"iat": -timedelta(minutes=11), "exp": HOUR}, {}),
+        ({"iat": HOUR, "exp": 2 * HOUR}, {}),
+        ({"exp": -HOUR}, {}),
+        ({"exp": "never"}, {}),
+        ({"jti": None}, {}),
+        ({"jti": ""}, {}),
+        ({"jti": 7}, {}),
+        ({"events": None}, {}),
+        ({"events": {}}, {}),
+        ({"events": []}, {}),
+        ({"events": list(EVENTS)}, {}),
+        ({"events": dict.fromkeys(EVENTS, True)}, {}),
+        ({"events": {"https://example.org/event/logout": {}}}, {}),
+        ({"nonce": "x"}, {}),
+        ({"nonce": ""}, {}),
+        ({"sub": None}, {}),
+        ({"sub": ""}, {}),
+        ({"sub": 248289761001}, {}),
+        ({"sub": "zero\0"}, {}),
+        ({"sid": ""}, {}),
+        ({"sid": 1}, {}),
+        ({}, {"typ": "at+jwt"}),
+        ({}, {"kid": "two"}),
+    ],
+    ids=str,
+)
+def test_a_logout_token_with_a_wrong_part_is_refused(
+    browser: Visitor,
+    issuer: Issuer,
+    known: Person,
+    claims: dict[str, Any],
+    header: dict[str, Any],
+) -> None:
+    sign_in(browser, issuer)
+
+    refused_logout(announce(browser.client, issuer.sign(logout_claims(issuer, **claims), **header)))
+
+    assert "alice@example.org" in signed_in_as(browser)
+
+
+@pytest.mark.parametrize("typ", [None, "JWT", "jwt", "logout+jwt", "application/logout+jwt"])
+def test_a_logout_token_may_be_typed_in_each_way_of_the_standard(
+    client: TestClient, issuer: Issuer, typ: str | None
+) -> None:
+    claims = logout_claims(issuer, exp=None, aud=[CLIENT_ID, "another"])
+
+    if typ is None:
+        header = {"alg": "ES256", "kid": "one"}
+        accepted(announce(client, jws.serialize_compact(header, json.dumps(claims), issuer.key)))
+    else:
+        accepted(announce(client, issuer.sign(claims, typ=typ)))
+
+
+def test_no_other_text_passes_as_a_logout_token(
+    browser: Visitor, issuer: Issuer, known: Person
+) -> None:
+    sign_in(browser, issuer)
+    back = issuer.authorize(location(start_sign_in(Visitor(browser.client))))
+    claims = logout_claims(issuer)
+    signed = issuer.sign(claims)
+    header, _, signature = issuer.sign(claims | {"sub": "another"}).split(".")
+    public = json.dumps(issuer.key.as_dict(private=False)).encode()
+    shared = OctKey.import_key(
+        {"kty": "oct", "k": base64.urlsafe_b64encode(public).decode().rstrip("=")}
+    )
+    texts = [
+        "x",
+        "a.b.c",
+        "é.é.é",
+        issuer.sign(good_claims(issuer, back)),
+        f"{part({'alg': 'none'})}.{part(claims)}.",
+        f"{header}.{part(claims)}.{signature}",
+        signed[: signed.rindex(".") + 1],
+        jwt.encode({"alg": "HS256", "kid": "one"}, claims, shared, algorithms=["HS256"]),
+        jwt.encode({"alg": "ES256", "kid": "one"}, claims, new_key("one"), algorithms=["ES256"]),
+    ]
+
+    for text in texts:
+        refused_logout(announce(browser.client, text))
+    path = "/sign-in/provider/logout"
+    refused_logout(browser.client.post(path, data={}))
+    refused_logout(browser.client.post(f"{path}?logout_token={signed}", data={}))
+    refused_logout(browser.client.post(path, data={"logout_token": [signed, signed]}))
+    refused_logout(browser.client.post(path, json={"logout_token": signed}))
+    refused_logout(browser.client.post(path, data={"logout_token": "x" * 70_000}), 413)
+    refused_logout(browser.client.get(path), 405)
+    assert "alice@example.org" in signed_in_as(browser)
+    accepted(announce(browser.client, signed))
+
+
+def test_a_logout_is_checked_with_a_new_key_of_the_provider(
+    client: TestClient, issuer: Issuer, clock: Clock
+) -> None:
+    accepted(log_out(client, issuer))
+    issuer.key = new_key("two")
+    clock.ahead_s += 61
+
+    accepted(log_out(client, issuer))
+    issuer.published = [new_key("three").as_dict(private=False)]
+    issuer.asked.clear()
+    for number in range(3):
+        issuer.key = new_key(str(number))
+        refused_logout(log_out(client, issuer))
+    # Forged tokens make the server send no requests within a minute.
+    assert issuer.asked == []
+
+
+def test_a_logout_is_refused_while_the_providers_keys_cannot_be_fetched(
+    client: TestClient, issuer: Issuer
+) -> None:
+    logout_token = issuer.sign(logout_claims(issuer))
+    issuer.instead["/keys"] = (500, b"")
+    refused_logout(announce(client, logout_token))
+    issuer.instead.clear()
+
+    accepted(announce(client, logout_token))
+
+
+def test_without_a_provider_no_logout_is_received(visitor: Visitor) -> None:
+    assert visitor.post("/sign-in/provider/logout", {"logout_token": "x"}).status_code == 404
 
 
 # The janitor.
