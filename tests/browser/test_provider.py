@@ -62,6 +62,7 @@ def issuer(
         command = [
             *(installed, "provider.mjs", str(port), chosen.client_id, chosen.client_secret),
             f"{service.auth_url}/sign-in/provider/callback",
+            f"{service.auth_url}/sign-in/provider/logout",
         ]
         log = directory / "provider.log"
         with (
@@ -251,3 +252,19 @@ def test_an_account_with_only_the_provider_confirms_there(
 
     expect(page.get_by_role("heading", level=1)).to_have_text("How you sign in")
     expect(page.get_by_text("This is your only way to sign in")).to_be_visible()
+
+
+def test_signing_out_at_the_provider_signs_out_here(
+    page: Page, service: Service, bob: str, owner: Rows
+) -> None:
+    page.goto(f"{service.auth_url}/settings")
+    through_provider(page, "alice@example.org")
+    expect(page.get_by_text("Signed in as alice@example.org")).to_be_visible()
+    assert service.settings.provider is not None
+    page.goto(f"{service.settings.provider.issuer}/session/end")
+    page.get_by_role("button", name="Sign out").click()
+    expect(page).to_have_title("Signed out")
+
+    page.goto(f"{service.auth_url}/settings")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Sign in")
+    assert owner.execute("select from identity.session").fetchall() == []

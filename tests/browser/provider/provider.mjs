@@ -1,19 +1,41 @@
 // An OpenID Connect provider for tests, made of the package oidc-provider with as little as it takes.
 // Whoever names an address has it; one that begins with "unverified" the provider does not vouch for.
 //
-//   node provider.mjs PORT CLIENT_ID CLIENT_SECRET REDIRECT_URI
+//   node provider.mjs PORT CLIENT_ID CLIENT_SECRET REDIRECT_URI LOGOUT_URI
 //
 // It says when it is ready, and ends when its input does.
 import { createServer } from 'node:http';
 import Provider from 'oidc-provider';
 
-const [port, clientId, clientSecret, redirectUri] = process.argv.slice(2);
+const [port, clientId, clientSecret, redirectUri, logoutUri] = process.argv.slice(2);
 
 const provider = new Provider(`http://localhost:${port}`, {
-  clients: [{ client_id: clientId, client_secret: clientSecret, redirect_uris: [redirectUri] }],
+  clients: [
+    {
+      client_id: clientId,
+      client_secret: clientSecret,
+      redirect_uris: [redirectUri],
+      backchannel_logout_uri: logoutUri,
+      backchannel_logout_session_required: true,
+    },
+  ],
   claims: { openid: ['sub'], email: ['email', 'email_verified'] },
   cookies: { keys: ['not a secret'] },
-  features: { devInteractions: { enabled: false } },
+  features: {
+    backchannelLogout: { enabled: true },
+    devInteractions: { enabled: false },
+    rpInitiatedLogout: {
+      logoutSource: (context, form) => {
+        context.body = `${HEAD}<title>Sign out?</title>${form}
+<button form="op.logoutForm" name="logout" value="yes">Sign out</button>`;
+      },
+      postLogoutSuccessSource: (context) => {
+        context.body = `${HEAD}<title>Signed out</title>`;
+      },
+    },
+  },
+  // Its own dispatcher sends nothing to this machine.
+  fetch: (url, { dispatcher, ...options }) => fetch(url, options),
   findAccount: (_, id) => ({
     accountId: id,
     claims: () => ({ sub: id, email: id, email_verified: !id.startsWith('unverified') }),
@@ -22,7 +44,8 @@ const provider = new Provider(`http://localhost:${port}`, {
   pkce: { required: () => true },
 });
 
-const PAGE = `<!doctype html><html lang="en"><title>Who are you?</title>
+const HEAD = '<!doctype html><html lang="en">';
+const PAGE = `${HEAD}<title>Who are you?</title>
 <form method="post"><label>Address <input name="address"></label>
 <button>Continue</button> <button name="stop">Stop</button></form>`;
 
@@ -48,6 +71,8 @@ async function interact(request, response) {
   }
 }
 
+provider.on('backchannel.error', (_, error) => console.error(error));
+
 const answer = provider.callback();
 createServer((request, response) => {
   if (!request.url.startsWith('/interaction/')) {
@@ -58,7 +83,7 @@ createServer((request, response) => {
     console.error(error);
     // Whoever comes back to a question that is answered gets a page, as a browser shows none without.
     response.writeHead(400, { 'Content-Type': 'text/html' });
-    response.end('<!doctype html><html lang="en"><title>This is over</title><p>Start again.');
+    response.end(`${HEAD}<title>This is over</title><p>Start again.`);
   });
 }).listen(Number(port), 'localhost', () => console.log('ready'));
 
