@@ -13,6 +13,7 @@ under a lock, with its own zones.
 import re
 import threading
 import warnings
+from calendar import monthrange
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
@@ -47,6 +48,9 @@ STEPS: Final = 600_000
 """Most instances of the rules of one series, from its first one on to the end of what is read."""
 DATES: Final = 10_000
 """Most single dates of one series."""
+_BY_DAY: Final = frozenset(("HOURLY", "DAILY", "WEEKLY"))
+"""The frequencies of rules that are followed day by day; others take less than a second in any case."""
+_WEEKDAYS: Final = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 
 _SLICE: Final = timedelta(days=366)
 # What the libraries raise on values that break the rules.
@@ -401,6 +405,8 @@ def _check_effort(calendar: icalendar.Component, window: Window) -> None:
             steps += a_day * days
             if a_day > INSTANCES_A_DAY or steps > STEPS:
                 raise Flaw("recurs_too_often")
+            if _frequency(rule) in _BY_DAY:
+                _check_days(rule, a_day)
         dates += sum(len(each.dts) for each in _several(event.get("RDATE")))
     if dates > DATES:
         raise Flaw("too_many_dates")
@@ -409,13 +415,57 @@ def _check_effort(calendar: icalendar.Component, window: Window) -> None:
 def _most_a_day(rule: Any) -> int:
     """Return how many instances a rule has on one day at most."""
     hours = len(rule.get("BYHOUR", ())) or 1
-    if rule["FREQ"][0].upper() == "HOURLY":
+    if _frequency(rule) == "HOURLY":
         if "BYSETPOS" in rule:
             # One that no hour fulfils would be looked for hour by hour up to the year 9999.
             raise Flaw("recurs_too_often")
         if "BYHOUR" not in rule:
             hours = max(24 // int(rule.get("INTERVAL", [1])[0]), 1)
     return hours * (len(rule.get("BYMINUTE", ())) or 1) * (len(rule.get("BYSECOND", ())) or 1)
+
+
+def _frequency(rule: Any) -> str:
+    return str(rule["FREQ"][0]).upper()
+
+
+def _check_days(rule: Any, a_day: int) -> None:
+    """Raise Flaw for a rule that matches no day: it would be looked for day by day up to the year 9999."""
+    if "BYWEEKNO" in rule:
+        # RFC 5545 has it for rules of years alone.
+        raise Flaw("invalid_recurrence")
+    days = (len(rule.get("BYDAY", ())) or 7) if _frequency(rule) == "WEEKLY" else 1
+    if all(abs(position) > a_day * days for position in rule.get("BYSETPOS", (1,))):
+        raise Flaw("never_recurs")
+    if "BYMONTHDAY" in rule or "BYYEARDAY" in rule:
+        months, month_days, year_days = (
+            frozenset(map(int, rule.get(name, ())))
+            for name in ("BYMONTH", "BYMONTHDAY", "BYYEARDAY")
+        )
+        weekdays = {_WEEKDAYS.index(str(each)[-2:].upper()) for each in rule.get("BYDAY", ())}
+        if not any(
+            (not months or month in months)
+            and (not weekdays or weekday in weekdays)
+            and (not month_days or not month_days.isdisjoint(of_month))
+            and (not year_days or not year_days.isdisjoint(of_year))
+            for month, weekday, of_month, of_year in _days()
+        ):
+            raise Flaw("never_recurs")
+
+
+def _days() -> Iterator[tuple[int, int, tuple[int, int], tuple[int, int]]]:
+    """Yield month, weekday, and the places in the month and in the year, counted from both ends.
+
+    All days of 400 years, after which the calendar repeats.
+    """
+    weekday = date(2000, 1, 1).weekday()
+    for year in range(2000, 2400):
+        lengths = [monthrange(year, month)[1] for month in range(1, 13)]
+        whole, passed = sum(lengths), 0
+        for month, length in enumerate(lengths, 1):
+            for day in range(1, length + 1):
+                passed += 1
+                yield month, weekday, (day, day - length - 1), (passed, passed - whole - 1)
+                weekday = (weekday + 1) % 7
 
 
 def _record(source: _Source, event: Any, series_id: str | None) -> CalendarEvent:

@@ -44,7 +44,7 @@ FULL: Final = timedelta(days=1)
 EVENTS: Final = 20_000
 """The most events and instances of a calendar."""
 READING_S: Final = 20.0
-"""The longest time of the processor for all calendars of a pull; one rule can take some seconds more."""
+"""The longest time of the processor for all calendars of a pull; one rule can take two seconds more."""
 
 _MARGIN: Final = timedelta(days=2)
 """How much farther is read than what is kept: whole days are not the same in all zones."""

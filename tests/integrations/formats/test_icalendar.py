@@ -285,6 +285,20 @@ def test_a_series_with_more_instances_than_may_be_is_cut_with_a_reason(
             "recurs_too_often",
         ),
         ("UID:1\nDTSTART:00010101T000000Z\nRRULE:FREQ=DAILY", "recurs_too_often"),
+        *(
+            (f"UID:1\nDTSTART:20250101T000000Z\nRRULE:FREQ={rule}", "never_recurs")
+            for rule in (
+                "DAILY;BYMONTH=2;BYMONTHDAY=30",
+                "HOURLY;BYMONTH=4;BYMONTHDAY=31,-31",
+                "HOURLY;BYYEARDAY=-1;BYMONTH=6",
+                "DAILY;BYDAY=MO,TU;BYSETPOS=2",
+                "WEEKLY;BYDAY=MO,TU;BYSETPOS=-3",
+            )
+        ),
+        (
+            "UID:1\nDTSTART:20250101T000000Z\nRRULE:FREQ=DAILY;BYWEEKNO=10;BYMONTH=10",
+            "invalid_recurrence",
+        ),
         (
             "UID:1\nDTSTART:20250101T000000Z\nRDATE:" + ",".join(["20250102T000000Z"] * 10_001),
             "too_many_dates",
@@ -303,6 +317,22 @@ def test_an_event_that_cannot_be_read_is_refused_and_the_others_kept(
 
     assert reading.reasons == [reason]
     assert [each.key for each in reading.records] == ["ics:2"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "count"),
+    [
+        ("DAILY;BYMONTH=2;BYMONTHDAY=29", 3),
+        ("DAILY;BYMONTH=2;BYMONTHDAY=-1;BYDAY=SA", 2),
+        ("HOURLY;BYYEARDAY=366;BYHOUR=9", 3),
+        ("WEEKLY;BYDAY=WE,MO;BYSETPOS=-2", 626),
+        ("DAILY;BYHOUR=9,10;BYSETPOS=-2;BYMONTH=1;BYMONTHDAY=1", 12),
+    ],
+)
+def test_a_rule_that_matches_now_and_then_is_followed(rule: str, count: int) -> None:
+    reading = read_events(f"UID:1\nDTSTART:20120101T090000Z\nRRULE:FREQ={rule}")
+
+    assert (reading.reasons, len(reading.records)) == ([], count)
 
 
 def test_tasks_and_oversized_events_are_counted_as_refused() -> None:
