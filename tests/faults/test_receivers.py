@@ -11,6 +11,7 @@ import pytest
 from starlette.testclient import TestClient
 
 import resourceserver.app
+from resourceserver.integrations.receivers.wakatime import BASE
 from shared import database
 from shared.settings import Settings
 from tests.client import AppClient
@@ -32,7 +33,7 @@ def client(deployment: Settings, way: Proxy) -> Iterator[TestClient]:
         deployment,
         base_url="http://testserver",
         role_urls=urls,
-        receivers=("owntracks", "listenbrainz"),
+        receivers=("owntracks", "listenbrainz", "wakatime"),
     )
     app = resourceserver.app.create(chosen)
     with AppClient(app, raise_server_exceptions=False) as opened:
@@ -88,6 +89,25 @@ def test_without_a_database_each_answer_is_503(
 
     assert (first, again) == ([503] * 4, [503] * 4)
     assert count(owner) == 2
+
+
+def test_the_answer_without_a_database_says_when_to_send_again(
+    client: TestClient, way: Proxy, owner: Rows, alice: Person
+) -> None:
+    paths = {
+        "wakatime": f"{BASE}/users/current/heartbeats.bulk",
+        "listenbrainz": "/1/submit-listens",
+        "owntracks": "/receive/owntracks",
+    }
+    keys = {kind: connect(owner, alice, kind).key for kind in paths}
+    way.cut()
+    answers = [
+        client.post(path, json=[{}], headers={"Authorization": f"Bearer {keys[kind]}"})
+        for kind, path in paths.items()
+    ]
+
+    assert {(each.status_code, each.headers.get("retry-after")) for each in answers} == {(503, "1")}
+    assert ["error" in each.json() for each in answers] == [True, True, True]
 
 
 def test_deliveries_that_wait_keep_no_key_of_another_person_from_being_looked_up(

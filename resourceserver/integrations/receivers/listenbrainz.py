@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from resourceserver.api.errors import PRIVATE, DatabaseUnavailable, Problem, TooManyRequests
+from resourceserver.api.errors import PRIVATE, Problem
 from resourceserver.api.session import Reader
 from resourceserver.integrations import values
 from resourceserver.integrations.format import Person
@@ -183,18 +183,9 @@ def _in_its_words(
             is_wrong = isinstance(problem, WrongKey)
             message = "Invalid authorization token." if is_wrong else problem.message
             content = {"code": problem.status, "error": message}
-            return _answer(content, problem.status, _headers(problem))
+            return _answer(content, problem.status, messages.headers(problem))
 
     return answer
-
-
-def _headers(problem: Problem) -> Mapping[str, str]:
-    match problem:
-        case TooManyRequests():
-            return {"Retry-After": str(problem.retry_after_s)}
-        case DatabaseUnavailable():
-            return {"Retry-After": "1"}
-    return problem.headers
 
 
 def read(body: bytes | bytearray, person: Person) -> list[Listen | Refused]:

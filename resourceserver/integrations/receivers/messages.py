@@ -1,4 +1,4 @@
-"""What receivers share: the JSON that applications send, and the bounds of the instants in it.
+"""What receivers share: JSON that applications send, the bounds of the instants in it, headers of answers.
 
 A message can hold many records, and an application throws away or repeats only whole messages. So reading
 stops as late as possible: a byte that is no UTF-8 costs one character, a value that is no number costs one
@@ -6,9 +6,11 @@ record, and only text that is no JSON costs the message.
 """
 
 import json
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from resourceserver.api.errors import DatabaseUnavailable, Problem, TooManyRequests
 from resourceserver.integrations.values import Flaw
 
 MOST_VALUES: Final = 1_000_000
@@ -48,3 +50,13 @@ def check_time(at: datetime, now: datetime) -> None:
         raise Flaw("timestamp_in_future")
     if at < FIRST:
         raise Flaw("time_out_of_range")
+
+
+def headers(problem: Problem) -> Mapping[str, str]:
+    """Return the headers of a problem that is answered in an application's own words."""
+    match problem:
+        case TooManyRequests():
+            return {"Retry-After": str(problem.retry_after_s), **problem.headers}
+        case DatabaseUnavailable():
+            return {"Retry-After": "1", **problem.headers}
+    return problem.headers

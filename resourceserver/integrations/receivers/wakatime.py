@@ -32,7 +32,7 @@ from resourceserver.integrations.formats import wakatime as dumps
 from resourceserver.integrations.imports import deliveries
 from resourceserver.integrations.imports.batches import Batch, Outcome
 from resourceserver.integrations.imports.writing import Target
-from resourceserver.integrations.receivers import beat_sessions, credentials, delivery
+from resourceserver.integrations.receivers import beat_sessions, credentials, delivery, messages
 from resourceserver.integrations.receivers.beat_sessions import COUNTERS, DAY_MS, Heartbeat
 from resourceserver.integrations.receivers.receiving import Opened, Receiving
 from resourceserver.integrations.receivers.wakatime_totals import (
@@ -291,7 +291,7 @@ def in_their_words(handle: Handler) -> Handler:
             return Response(
                 json.dumps({"error": words}),
                 status_code=problem.status,
-                headers={**PRIVATE, **problem.headers},
+                headers={**PRIVATE, **messages.headers(problem)},
                 media_type="application/json",
             )
 
