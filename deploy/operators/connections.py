@@ -25,8 +25,10 @@ SQL: Final = queries.load(Path(__file__).with_name("connections.sql"))
 _COLUMNS: Final = (
     *map(Column, ("ID", "EMAIL", "KIND")),
     Column("NAME", longest=30),
-    *map(Column, ("STATE", "PROBLEM", "RECORDS")),
-    *(Column(title, absent="never") for title in ("LAST RECORD", "KEY LAST USED")),
+    *map(Column, ("STATE", "SINCE", "PROBLEM", "RECORDS")),
+    Column("LAST RECORD", absent="never"),
+    # No time: it was not used yet, or there is none, because the connection has ended or is pulled.
+    Column("KEY LAST USED"),
 )
 
 _NO_KEY: Final = (

@@ -29,7 +29,8 @@ select problem
   from outcome
 
 -- name: connections
--- The connections of one account, or of all, the newest first.
+-- The connections of one account, or of all, the newest first. The first time is that since which one has ended, is
+-- paused, or brings nothing because of a problem.
 select connection.connection_id,
        person.email,
        connection.kind,
@@ -41,6 +42,7 @@ select connection.connection_id,
            connection.problem,
            connection.last_record_at
        ) as state,
+       coalesce(connection.stopped_at, connection.paused_at, connection.failing_since) as since,
        connection.problem,
        connection.record_count,
        connection.last_record_at,

@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -206,7 +207,7 @@ def test_all_connections_are_listed_newest_first(
     assert [row["email"] for row in listed(chosen)] == [alice.email, bob.email, alice.email]
     assert [row["kind"] for row in listed(chosen, alice.email)] == ["overland", "wakatime"]
     assert few.stdout.splitlines()[0].split() == [
-        *("ID", "EMAIL", "KIND", "NAME", "STATE", "PROBLEM", "RECORDS"),
+        *("ID", "EMAIL", "KIND", "NAME", "STATE", "SINCE", "PROBLEM", "RECORDS"),
         *("LAST", "RECORD", "KEY", "LAST", "USED"),
     ]
     assert len(few.stdout.splitlines()) == 3
@@ -226,7 +227,12 @@ def test_an_ended_connection_has_no_key_and_keeps_what_it_brought_unless_it_is_r
     assert ended.exit_code == 0, ended.output
     assert ended.stdout.startswith("ended Phone")
     assert again.exit_code == 1
-    assert listed(chosen)[0]["state"] == "stopped"
+    (row,) = listed(chosen)
+    stopped = owner.execute("select stopped_at from profile.connection").fetchone()
+    assert (row["state"], row["key_last_used"]) == ("stopped", None)
+    assert (datetime.fromisoformat(row["since"]),) == stopped
+    (line,) = run(chosen, "connection list").stdout.splitlines()[1:]
+    assert line.split()[-2:] == ["never", "-"]
     assert owner.execute("select count(*) from profile.integration_key").fetchone() == (0,)
     assert owner.execute("select status from profile.import").fetchall() == [(status,)]
     events = owner.execute("select event from identity.security_event order by occurred_at")
