@@ -23,6 +23,7 @@ from tests.conftest import Person
 from tests.receivers import life_dashboard
 from tests.receivers.connecting import Connected, Served, connect, serving
 from tests.receivers.life_dashboard import HOUR, START, Part
+from tests.waiting import wait_for_rivals
 
 Rows = psycopg.Connection[Any]
 Message = dict[str, Any]
@@ -180,6 +181,26 @@ def test_a_body_that_comes_again_at_once_is_added_once(
 
     assert sorted(each["added"] for each in counts) == [0, 0, 0, 1]
     assert summary(client, alice)["steps"]["total"] == 100
+
+
+def test_a_message_and_an_import_add_metrics_in_one_order(
+    client: httpx2.Client, owner: Rows, alice: Person, phone: Connected
+) -> None:
+    add = "insert into health.metric values (%s, %s, %s, 'sum') on conflict do nothing"
+    message = dashboard(
+        steps=[steps(100)], active_calories=[bucket(sample_count=1, total=1, unit="kcal")]
+    )
+
+    with ThreadPoolExecutor(1) as thread:
+        with owner.transaction():
+            owner.execute(add, [alice.user_id, "active_energy_kj", "kJ"])
+            sent = thread.submit(post, client, phone, message)
+            wait_for_rivals(owner, 1)
+            # The message does not wait with this metric already.
+            owner.execute(add, [alice.user_id, "steps", "count"])
+        counts = sent.result(30)
+
+    assert (counts["added"], counts["refused"]) == (2, 0)
 
 
 def test_parts_of_a_bucket_keep_their_count_minimum_and_maximum(

@@ -15,7 +15,7 @@ from psycopg import errors
 from resourceserver.integrations.imports import checks, writing
 from resourceserver.integrations.imports.receipts import EXAMPLES
 from resourceserver.integrations.imports.writing import PLACES, WRITERS, Target
-from resourceserver.integrations.records import Refused, Sourced
+from resourceserver.integrations.records import Refused, Sample, Sourced
 
 ROWS: Final = 1000
 """Most rows of a statement of a type of which files do not have millions."""
@@ -146,6 +146,9 @@ def write(batch: Batch, target: Target, source: str, *, in_halves: bool) -> Outc
     target.touched.clear()
     added, changed = 0, 0
     late = Batch(refused={reason: (n, list(them)) for reason, (n, them) in batch.refused.items()})
+    # Those of all sources in one order, since others write the same rows.
+    metrics = [each.prepared.metrics for each in batch.statements if each.kind is Sample]
+    writing.add_metrics(target, source, frozenset[str]().union(*metrics))
     for of_rows, each in _in_order(batch, source):
         if in_halves:
             written = _in_halves(each.kind, target, of_rows, each.rows)

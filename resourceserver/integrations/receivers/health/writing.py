@@ -92,6 +92,12 @@ class Prepared:
                 return "too_many_sources"
         return None
 
+    @property
+    def metrics(self) -> frozenset[str]:
+        """The metrics of all samples."""
+        of_samples = {each.metric_type for each in (*self.samples, *self.growing)}
+        return frozenset(of_samples | {each.metric_type for each in self.buckets} - {HEART_RATE})
+
     def parts(self) -> Iterator[tuple["_Put", Sequence[Any]]]:
         """Yield rows with what writes them, as many as a statement takes, in the order of all messages."""
         for put, rows in (
@@ -155,8 +161,10 @@ def write(target: Target, prepared: Prepared, digest: bytes, *, in_halves: bool)
     late = Batch(
         refused={reason: (n, list(them)) for reason, (n, them) in prepared.batch.refused.items()}
     )
+    source = prepared.application.source
+    # All at once and in one order, since imports write the same rows.
+    writing.add_metrics(target, source, prepared.metrics)
     for put, rows in prepared.parts():
-        source = prepared.application.source
         written = (_in_halves if in_halves else _at_once)(put, target, source, rows)
         added += written.added
         changed += written.changed
@@ -195,7 +203,6 @@ def _in_halves(put: _Put, target: Target, source: str, rows: Sequence[Any]) -> W
 def _put_samples(target: Target, source: str, rows: Sequence[Sample]) -> Written:
     """Write samples of which the newer one counts."""
     newest = writing.newest(rows)
-    writing.add_metrics(target, source, frozenset(row.metric_type for row in newest))
     values = writing.columns(newest, skip=("sensor", "utc_offset"))
     values |= writing.measured(target, source, newest)
     return writing.counted(_execute(target, "put_samples", source, **values))
@@ -204,7 +211,6 @@ def _put_samples(target: Target, source: str, rows: Sequence[Sample]) -> Written
 def _put_growing(target: Target, source: str, rows: Sequence[Sample]) -> Written:
     """Write samples of which the one that ends later counts, or else the larger one."""
     largest = writing.newest(sorted(rows, key=attrgetter("ended_at", "value")))
-    writing.add_metrics(target, source, frozenset(row.metric_type for row in largest))
     values = writing.columns(largest, skip=("sensor",)) | writing.measured(target, source, largest)
     return writing.counted(target.execute("put_daily_totals", source, **values))
 
@@ -221,8 +227,6 @@ def _add_buckets(target: Target, source: str, rows: Sequence[Bucket]) -> Written
     for row in rows:
         merged[row.key] = _merged(merged[row.key], row) if row.key in merged else row
     whole = list(merged.values())
-    metrics = frozenset(row.metric_type for row in whole) - {HEART_RATE}
-    writing.add_metrics(target, source, metrics)
     values = writing.columns(whole, skip=("sensor", "total"))
     values |= {"total": compact([str(row.total) for row in whole])}
     values |= writing.measured(target, source, whole)
