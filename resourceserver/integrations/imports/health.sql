@@ -107,9 +107,10 @@ select %(user_id)s,
  order by sent.key collate "C"
     on conflict (user_id, source, provider_key) do nothing
 
--- name: put_daily_totals
--- Writes totals of days. The one that ends later wins, and of two with one end the larger one: the total of a day grows
--- until the day is over, so that one is the newer, whichever file comes first.
+-- name: put_samples
+-- Writes measurements that come again with other values. Of sums that grow, such as the total of a day, the one that
+-- ends later wins, and of two with one end the larger one: that is the newer, whichever file comes first. Of others the
+-- one that is written later wins.
 with written as (
     insert into health.sample (
         user_id,
@@ -167,7 +168,27 @@ with written as (
            value = excluded.value,
            utc_offset = excluded.utc_offset,
            is_daily_total = excluded.is_daily_total
-     where (excluded.ended_at, excluded.value) > (sample.ended_at, sample.value)
+     where case
+               when %(is_growing)s::boolean
+               then (excluded.ended_at, excluded.value) > (sample.ended_at, sample.value)
+               else (
+                        sample.metric_type,
+                        sample.source_id,
+                        sample.started_at,
+                        sample.ended_at,
+                        sample.value,
+                        sample.utc_offset,
+                        sample.is_daily_total
+                    ) is distinct from (
+                        excluded.metric_type,
+                        excluded.source_id,
+                        excluded.started_at,
+                        excluded.ended_at,
+                        excluded.value,
+                        excluded.utc_offset,
+                        excluded.is_daily_total
+                    )
+           end
     returning provider_key,
               xmax = 0 as is_new
 )

@@ -317,15 +317,24 @@ def add_samples(target: Target, source: str, samples: Samples) -> Written:
     """Write measurements, and totals of days."""
     add_metrics(target, source, samples.metrics)
     added = changed = 0
-    # As in the statement: the newest is the one that ends last, and of these the largest.
-    totals = newest(sorted(samples.totals, key=attrgetter("ended_at", "value")))
     if samples.plain is not None:
         added += _add_measured(target, source, "add_samples", samples.plain)
-    if totals:
-        values = columns(totals, skip=("sensor",)) | measured(target, source, totals)
-        written = counted(target.execute("put_daily_totals", source, **values))
+    if samples.totals:
+        written = put_samples(target, source, samples.totals, is_growing=True)
         added, changed = added + written.added, written.changed
     return Written(added, changed)
+
+
+def put_samples(target: Target, source: str, rows: Rows, *, is_growing: bool) -> Written:
+    """Write measurements that come again with other values, after their metrics.
+
+    ``is_growing``: they are sums that grow.
+    """
+    # As in the statement: the newest sum is the one that ends last, and of these the largest.
+    in_time = sorted(rows, key=attrgetter("ended_at", "value")) if is_growing else rows
+    chosen = newest(in_time)
+    values = columns(chosen, skip=("sensor",)) | measured(target, source, chosen)
+    return counted(target.execute("put_samples", source, is_growing=is_growing, **values))
 
 
 def _add_measured(target: Target, source: str, statement: str, prepared: Prepared) -> int:

@@ -7,7 +7,6 @@ changes nothing: its parts of buckets would be added once more.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -201,18 +200,11 @@ def _in_halves(put: _Put, target: Target, source: str, rows: Sequence[Any]) -> W
 
 
 def _put_samples(target: Target, source: str, rows: Sequence[Sample]) -> Written:
-    """Write samples of which the newer one counts."""
-    newest = writing.newest(rows)
-    values = writing.columns(newest, skip=("sensor", "utc_offset"))
-    values |= writing.measured(target, source, newest)
-    return writing.counted(_execute(target, "put_samples", source, **values))
+    return writing.put_samples(target, source, rows, is_growing=False)
 
 
 def _put_growing(target: Target, source: str, rows: Sequence[Sample]) -> Written:
-    """Write samples of which the one that ends later counts, or else the larger one."""
-    largest = writing.newest(sorted(rows, key=attrgetter("ended_at", "value")))
-    values = writing.columns(largest, skip=("sensor",)) | writing.measured(target, source, largest)
-    return writing.counted(target.execute("put_daily_totals", source, **values))
+    return writing.put_samples(target, source, rows, is_growing=True)
 
 
 def _put_heart_rates(target: Target, source: str, rows: Sequence[HeartRate]) -> Written:
