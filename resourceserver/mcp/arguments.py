@@ -161,7 +161,7 @@ class Arguments(BaseModel):
 class InZone(Arguments):
     """Arguments of a tool whose days are always the same."""
 
-    tz: Zone | None = Field(default=None, description="IANA zone of days. Default: the person's.")
+    tz: Zone | None = Field(default=None, description="IANA zone; default: the person's.")
 
 
 class InPeriod(InZone):
@@ -288,7 +288,7 @@ class Paged(Arguments):
 
     cursor: Annotated[str, BeforeValidator(_text)] | None = Field(
         default=None,
-        description="next_cursor of the answer before, with the same arguments.",
+        description="next_cursor of the last answer.",
     )
 
     @model_validator(mode="after")

@@ -91,6 +91,7 @@ def routes(chosen: Settings, reader: Reader, tools: Sequence[Tool]) -> list[Rout
     endpoint = MCPEndpoint(
         reader=reader,
         tools={tool.name: tool for tool in tools},
+        base_url=chosen.base_url,
         answers=Answers(f"{chosen.base_url}{metadata.PATH}{PATH}"),
         resources=(chosen.base_url, f"{chosen.base_url}{PATH}"),
         origins=frozenset({chosen.base_url, *chosen.mcp_origins}),
@@ -108,6 +109,7 @@ class MCPEndpoint:
 
     reader: Reader
     tools: Mapping[str, Tool]
+    base_url: str
     answers: Answers
     resources: tuple[str, ...]
     """The audiences that a token may have."""
@@ -338,7 +340,7 @@ class MCPEndpoint:
         except ParameterProblem as problem:
             return _mistake(problem.message)
         try:
-            answer = tool.render(found, wanted)
+            answer = tool.render(found, wanted, self.base_url)
         except ArgumentsProblem as problem:
             # Only the data can show that a name is unknown.
             return _mistake(str(problem))

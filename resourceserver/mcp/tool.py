@@ -182,14 +182,16 @@ class Tool:
     """A statement with one row: the days of the answer, and the columns that its parts share."""
     parts: tuple[Part, ...]
     finish: Callable[[dict[str, Any]], dict[str, Any]] | None = None
-    """Combines the parts and the ``frame`` into the answer. A part that was left out is null."""
+    """Combines the parts and the ``frame`` into the answer. A part that was left out is null. The frame of a
+    tool without frame members has the arguments too, ``given``, and the service's ``base_url``."""
     rows: str | None = None
     """The member that is cut if there are too many rows."""
     most_rows: int = MOST_ROWS
     looks_ahead: bool = False
     """Whether days that have not begun may have data."""
-    has_ids: bool = False
-    """Whether rows keep their ids and members that are null."""
+    is_framed: bool = True
+    """Whether its answers have the members of ``Answer``. If not, ``finish`` returns the whole answer, which
+    must be short."""
     other_rows: tuple[str, ...] = ()
     """Further members that are cut if an answer is too long, before ``rows``."""
     app: str | None = None
@@ -207,7 +209,7 @@ class Tool:
 
     @property
     def _all_parts(self) -> tuple[Part, ...]:
-        return (_FRAMED, *self.parts)
+        return (_FRAMED, *self.parts) if self.is_framed else self.parts
 
     def question(self, given: Arguments) -> Question:
         """Return the statements for these arguments."""
@@ -247,7 +249,7 @@ class Tool:
         return named | {
             "name": self.name,
             "title": self.title,
-            "description": self.description + IN_EVERY_ANSWER + needs,
+            "description": self.description + (IN_EVERY_ANSWER if self.is_framed else "") + needs,
             "inputSchema": _input_schema(self.arguments),
             "outputSchema": listed_schema(self.answer),
             "annotations": {
@@ -259,15 +261,21 @@ class Tool:
             },
         }
 
-    def render(self, answers: Mapping[str, bytes], given: Arguments | None = None) -> bytes:
+    def render(
+        self, answers: Mapping[str, bytes], given: Arguments | None = None, base_url: str = ""
+    ) -> bytes:
         """Return the answer of the parts, which have names, as JSON that is not too long.
 
         Raises ArgumentsProblem if the range has not begun, or if names are unknown.
 
         If rows come in pages, ``given`` are the arguments, and the next page begins after the last row that
-        is kept.
+        is kept. ``base_url`` is that of addresses in the answer.
         """
         frame = json.loads(answers.get("frame", b"null"))
+        if self.finish is not None and not self.is_framed:
+            known = {**frame, "given": given, "base_url": base_url}
+            rows = {part.name: part.row(answers) for part in self.parts}
+            return _json(self.finish(rows | {"frame": known}))
         answer: dict[str, Any] = {"truncated": False, "not_yet": self._not_yet(frame)}
         for part in self._all_parts:
             row = part.row(answers)
@@ -279,8 +287,7 @@ class Tool:
             del answer["frame"]
         places = self._places(answer)
         answer = with_texts(answer)
-        if not self.has_ids:
-            answer = without_nulls(answer)
+        answer = without_nulls(answer)
         if self.rows is not None and len(answer[self.rows]) > self.most_rows:
             answer[self.rows] = answer[self.rows][: self.most_rows]
             answer["truncated"] = True
@@ -456,12 +463,10 @@ def _outline(
         # Rows of several kinds have a list of models in place of a type.
         outline["items"] = {"type": rows[0].get("type", "object")}
     sentences = [
-        each["description"].partition(". ")[0].removesuffix(".")
-        for each in (*rows, described, *kinds)
-        if "description" in each
+        each["description"] for each in (described, *rows, *kinds) if "description" in each
     ]
     if is_described and sentences and {"array", "object"}.intersection(types):
-        outline["description"] = ". ".join(dict.fromkeys(sentences))
+        outline["description"] = sentences[0].partition(". ")[0].removesuffix(".")
     return outline
 
 

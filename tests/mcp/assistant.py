@@ -13,6 +13,12 @@ META: Final = {
     "io.modelcontextprotocol/clientCapabilities": {},
 }
 
+REQUIRED: Final[dict[str, dict[str, Any]]] = {
+    "search": {"query": "meeting"},
+    "fetch": {"id": "eAAAAAAAAAAAAAAAAAAAAAA"},
+}
+"""Arguments of tools that have required ones. Nobody has the record."""
+
 
 def message(method: str, params: Any = None, **changed: Any) -> dict[str, Any]:
     """Return a request; a member with the value None is left out."""

@@ -166,6 +166,10 @@ arguments = st.fixed_dictionaries(
 
 
 KNOWN: Final = {
+    "query": texts | st.sampled_from(["a", "%", "_ \\\\"]),
+    "id": st.sampled_from("sckqverip").map(
+        lambda letter: letter + "A" * 22 + "A" * 8 * (letter in "sc")
+    ),
     "period": periods,
     "tz": st.sampled_from(["UTC", "Asia/Kathmandu", "Pacific/Apia", "America/Sao_Paulo"]),
     "from": st.sampled_from(["2025-10-20", "2016-02-29", "1900-01-01"]),

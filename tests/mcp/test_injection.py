@@ -80,6 +80,7 @@ PLANTED: Final = {
 """Each kind of text, and a tool that returns it."""
 
 CALLS: Final[dict[str, list[dict[str, Any]]]] = {
+    "search": [{"query": ORDER.lower()}],
     "get_day": [{"date": str(YESTERDAY)}],
     "get_time_breakdown": [
         {"group_by": [key]}
@@ -301,6 +302,15 @@ def test_names_of_other_people_are_json_strings_in_errors(
     assert all(isinstance(name, str) for name in json.loads(names))
     # Of health the names are letters of a small alphabet alone.
     assert tool == "get_health" or ORDER in names
+
+
+def test_text_of_other_people_is_alone_in_members_of_records(target: Assistant) -> None:
+    found = set()
+
+    for row in target.ask("search", query=ORDER)["results"]:
+        found |= planted_in(row) | planted_in(target.ask("fetch", id=row["id"]))
+
+    assert found >= {"window", "url", "file", "commit", "event's description", "transcript", "note"}
 
 
 def test_every_planted_text_belongs_to_an_existing_tool() -> None:

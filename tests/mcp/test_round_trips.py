@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 from resourceserver.mcp.tools import TOOLS
 from shared.pipeline import Pipelines, Step
 from tests.conftest import Person
-from tests.mcp.assistant import Assistant, message
+from tests.mcp.assistant import REQUIRED, Assistant, message
 
 FIRST_TRIP = 4
 """A tool's first statements: the begin of the transaction, the schema's lock, the token and the frame."""
@@ -42,7 +42,7 @@ def trips(api: TestClient, assistant: Assistant, monkeypatch: pytest.MonkeyPatch
 def test_a_tool_takes_one_round_trip_with_the_check_of_the_token(
     assistant: Assistant, trips: list[int], tool: str
 ) -> None:
-    assert assistant.call(tool).status_code == 200
+    assert assistant.call(tool, **REQUIRED.get(tool, {})).status_code == 200
 
     assert trips == [FIRST_TRIP]
 

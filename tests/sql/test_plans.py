@@ -57,8 +57,12 @@ READS_ALL: Final = {
     "mcp.get_data_status.answer",
     "mcp.get_time_breakdown.names",
     "mcp.list_sessions.names",
+    "mcp.search.search_sessions",
+    "mcp.search.search_code",
+    "mcp.search.search_content",
+    "mcp.search.search_places",
 }
-"""Statements that count all rows of a person, or search them for a name that no index has.
+"""Statements that count all rows of a person, or search them for words that no index has.
 
 Postgres may scan what is shorter for them."""
 

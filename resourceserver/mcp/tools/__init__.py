@@ -16,6 +16,7 @@ from resourceserver.mcp.tools import (
     listening,
     patterns,
     places,
+    search,
     sessions,
     status,
 )
@@ -35,4 +36,5 @@ TOOLS: Final[list[Tool]] = [
     *listening.TOOLS,
     *places.TOOLS,
     *content.TOOLS,
+    *search.TOOLS,
 ]

@@ -118,7 +118,7 @@ class SessionsAnswer(Page):
 
     kind: Kind
     data: list[AppSession] | list[CodingSession]
-    """The session that started last comes first."""
+    """Sessions of one kind, the one that started last first."""
     unmatched: list[names.Unmatched]
     """Names in the filter that occur nowhere in the person's data."""
 
