@@ -4,6 +4,7 @@ The person's side is the real pages, looked at and submitted over HTTP as a brow
 """
 
 import asyncio
+import json
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal
@@ -13,11 +14,12 @@ import pytest
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
-from mcp_types import CallToolResult
+from mcp_types import CallToolResult, TextContent
 
 from resourceserver.mcp.tools import TOOLS
 from tests.conftest import Person
 from tests.endpoints.test_recovery import WHOOP, sleep
+from tests.mcp.test_sessions import device, use
 from tests.oauth.program import Program, expire_access_tokens
 from tests.processes import Service
 
@@ -129,6 +131,34 @@ def test_from_nothing_to_an_answer_about_sleep_it_takes_one_consent_page(
     assert "scope" not in program.forms[-1]
     assert program.kept.tokens.scope == "read:activity read:health"
     assert len(program.asked) == 1
+
+
+@each_mode
+def test_the_sdk_searches_and_fetches(program: Program, alice: Person, mode: Mode) -> None:
+    use(alice, device(alice), "08:00", "08:20", "Firefox", title="Prices of gifts")
+
+    async def talk() -> tuple[CallToolResult, CallToolResult]:
+        url = f"{program.service.base_url}/mcp"
+        async with (
+            program.http() as http,
+            Client(streamable_http_client(url, http_client=http), mode=mode) as client,
+        ):
+            # From the list, the client knows the schemas with which it checks answers.
+            await client.list_tools()
+            found = await client.call_tool("search", {"query": "gifts PRICES"})
+            (row,) = (found.structured_content or {})["results"]
+            return found, await client.call_tool("fetch", {"id": row["id"]})
+
+    found, fetched = asyncio.run(talk())
+
+    (row,) = (found.structured_content or {})["results"]
+    document = fetched.structured_content or {}
+    assert row["title"] == document["title"] == "Prices of gifts"
+    assert row["url"] == document["url"]
+    assert row["url"].startswith(f"{program.service.base_url}/day/2025-06-17?from=")
+    (text,) = fetched.content
+    assert isinstance(text, TextContent)
+    assert json.loads(text.text) == document
 
 
 @each_mode
