@@ -1,7 +1,7 @@
 """The protocol's own conformance suite against the running servers; `make proof` installs it.
 
-Its scenarios for a server with only tools are examined check by check. The others need prompts, resources or
-tools of the suite's own.
+Its scenarios for a server with tools, prompts and resources are examined check by check. Some of their
+checks, and all other scenarios, need tools, prompts or resources of the suite's own.
 """
 
 import json
@@ -24,6 +24,17 @@ from tests.processes import Service
 
 HERE: Final = Path(__file__).parent / "conformance"
 SUITE: Final = HERE / "node_modules/@modelcontextprotocol/conformance/dist/index.js"
+PROMPTS_AND_RESOURCES: Final = (
+    "prompts-list",
+    "prompts-get-simple",
+    "prompts-get-with-args",
+    "prompts-get-embedded-resource",
+    "prompts-get-with-image",
+    "resources-list",
+    "resources-read-text",
+    "resources-read-binary",
+    "resources-templates-read",
+)
 SCENARIOS: Final = {
     "2026-07-28": [
         "server-stateless",
@@ -32,8 +43,16 @@ SCENARIOS: Final = {
         "caching",
         "http-header-validation",
         "server-sse-multiple-streams",
+        "sep-2164-resource-not-found",
+        *PROMPTS_AND_RESOURCES,
     ],
-    "2025-11-25": ["server-initialize", "ping", "tools-list", "dns-rebinding-protection"],
+    "2025-11-25": [
+        "server-initialize",
+        "ping",
+        "tools-list",
+        "dns-rebinding-protection",
+        *PROMPTS_AND_RESOURCES,
+    ],
 }
 EXPECTED: Final = tomllib.loads((HERE / "expected_failures.toml").read_text())
 
@@ -43,16 +62,20 @@ pytestmark = [
 ]
 
 
+def node() -> Path:
+    """Return the Node.js that npm installs, since the machine's own may be too old for these programs."""
+    (path,) = (HERE / "node_modules").glob("node-*/bin/node")
+    return path
+
+
 @contextmanager
 def suite(
     directory: Path, *words: str, token: str | None = None
 ) -> Iterator[subprocess.Popen[str]]:
     """Run the suite in the block, each of its requests with ``token``; its results are in ``directory``."""
-    # The machine's own Node.js may be older than the suite needs, so npm installs one.
-    (node,) = (HERE / "node_modules").glob("node-*/bin/node")
     preloaded = ["--import", str(HERE / "token.mjs")] if token else []
     process = subprocess.Popen(
-        [str(node), *preloaded, str(SUITE), *words, "-o", str(directory)],
+        [str(node()), *preloaded, str(SUITE), *words, "-o", str(directory)],
         env=os.environ | {"TOKEN": token or ""},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -76,7 +99,7 @@ def checks(directory: Path, scenario: str) -> dict[str, set[str]]:
 
 
 @pytest.mark.parametrize("revision", SCENARIOS)
-def test_the_endpoint_passes_the_suite_for_a_server_with_tools(
+def test_the_endpoint_passes_the_suite_for_servers(
     service: Service, alice: Person, tmp_path: Path, revision: str
 ) -> None:
     url = f"{service.base_url}/mcp"
