@@ -61,16 +61,21 @@ def _whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
+def _listed(value: Any) -> Any:
+    """Return one word as a list of one, as assistants often write it."""
+    return [value] if isinstance(value, str) else value
+
+
 def _object(value: Any) -> Any:
     if isinstance(value, dict):
         return value
     raise PydanticCustomError("object", "must be an object")
 
 
-def _parsed(parse: Callable[[str], date]) -> PlainValidator:
+def parsed(parse: Callable[[str], date | str]) -> PlainValidator:
     """Return the validator of an argument that ``parse`` reads; its ValueError is the message."""
 
-    def check(value: Any) -> date:
+    def check(value: Any) -> date | str:
         text = _text(value)
         try:
             return parse(text)
@@ -89,21 +94,20 @@ TEXT: Final = BeforeValidator(_text)
 """The last part of the JSON Schema of a text that is parsed further."""
 WHOLE: Final = BeforeValidator(_whole)
 """The last part of the JSON Schema of an integer, after its bounds."""
+LISTED: Final = BeforeValidator(_listed)
+"""The last part of the JSON Schema of a list, which may be one word instead."""
 OBJECT: Final = BeforeValidator(_object)
 """The last part of the JSON Schema of an object."""
 Zone = Annotated[parameters.Zone, BeforeValidator(_text), AfterValidator(parameters.known_zone)]
 Text = Annotated[parameters.Text, BeforeValidator(_text), WithJsonSchema({"type": "string"})]
-Day = Annotated[
-    date, _parsed(parameters.parse_day), WithJsonSchema({"type": "string", "format": "date"})
-]
 Instant = Annotated[
     datetime,
-    _parsed(parameters.parse_instant),
+    parsed(parameters.parse_instant),
     WithJsonSchema({"type": "string", "format": "date-time"}),
 ]
 DayOrInstant = Annotated[
     date | datetime,
-    _parsed(_parse_day_or_instant),
+    parsed(_parse_day_or_instant),
     WithJsonSchema({"type": "string"}),
 ]
 
@@ -114,10 +118,15 @@ Period = Literal[
     "last_week",
     "this_month",
     "last_month",
+    "this_quarter",
+    "last_quarter",
+    "this_year",
+    "last_year",
     "last_7_days",
+    "last_14_days",
     "last_30_days",
     "last_90_days",
-    "this_year",
+    "next_7_days",
     "all",
 ]
 
@@ -207,7 +216,7 @@ class InPeriod(InZone):
         }
 
 
-Names = Annotated[list[Text], Field(min_length=1, max_length=50)]
+Names = Annotated[list[Text], Field(min_length=1, max_length=50), LISTED]
 Kind = Literal["app", "coding"]
 
 
@@ -220,7 +229,9 @@ class Filter(BaseModel):
     categories: Names | None = None
     productivity: (
         Annotated[
-            list[Literal["productive", "neutral", "distracting"]], Field(min_length=1, max_length=3)
+            list[Literal["productive", "neutral", "distracting"]],
+            Field(min_length=1, max_length=3),
+            LISTED,
         ]
         | None
     ) = None

@@ -127,6 +127,7 @@ this as (
     select date,
            date - mod(extract(isodow from date)::integer - week_starts_on + 7, 7) as week,
            date_trunc('month', date::timestamp)::date as month,
+           date_trunc('quarter', date::timestamp)::date as quarter,
            date_trunc('year', date::timestamp)::date as year
       from today
 ),
@@ -142,10 +143,15 @@ named_period as (
                       ('last_week', this.week - 7, this.week - 1),
                       ('this_month', this.month, this.date),
                       ('last_month', (this.month - interval '1 month')::date, this.month - 1),
+                      ('this_quarter', this.quarter, this.date),
+                      ('last_quarter', (this.quarter - interval '3 months')::date, this.quarter - 1),
+                      ('this_year', this.year, this.date),
+                      ('last_year', (this.year - interval '1 year')::date, this.year - 1),
                       ('last_7_days', this.date - 6, this.date),
+                      ('last_14_days', this.date - 13, this.date),
                       ('last_30_days', this.date - 29, this.date),
                       ('last_90_days', this.date - 89, this.date),
-                      ('this_year', this.year, this.date),
+                      ('next_7_days', this.date + 1, this.date + 7),
                       ('all', null, this.date)
            ) as period (name, first_day, last_day)
 ),

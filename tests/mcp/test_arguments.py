@@ -58,6 +58,18 @@ SUNDAY: Final = "today - extract(dow from today)::integer"
             "date_trunc('month', today) - interval '1 day'",
         ),
         ("last_7_days", "today - 6", "today"),
+        ("this_quarter", "date_trunc('quarter', today)", "today"),
+        (
+            "last_quarter",
+            "date_trunc('quarter', today) - interval '3 months'",
+            "date_trunc('quarter', today) - interval '1 day'",
+        ),
+        (
+            "last_year",
+            "date_trunc('year', today) - interval '1 year'",
+            "date_trunc('year', today) - interval '1 day'",
+        ),
+        ("last_14_days", "today - 13", "today"),
         ("last_30_days", "today - 29", "today"),
         ("last_90_days", "today - 89", "today"),
         ("this_year", "date_trunc('year', today)", "today"),
@@ -200,6 +212,50 @@ def test_a_range_in_the_future_is_an_error(
     assert assistant.mistake(tool, **given).startswith("2099-01-01 is not yet: today is ")
 
 
+def test_the_next_seven_days_begin_tomorrow(assistant: Assistant, today: date) -> None:
+    answer = assistant.ask("get_content", kind="calendar", period="next_7_days")
+
+    assert (answer["range"]["from"], answer["range"]["to"]) == (
+        str(today + timedelta(days=1)),
+        str(today + timedelta(days=7)),
+    )
+    assert assistant.mistake(TOOL, period="next_7_days").endswith(
+        "but what get_content has of the calendar"
+    )
+
+
+@pytest.mark.parametrize(
+    ("tool", "listed", "word"),
+    [
+        ("get_time_breakdown", {"group_by": ["day"]}, {"group_by": "day"}),
+        (
+            "get_time_breakdown",
+            {"filter": {"productivity": ["productive"]}},
+            {"filter": {"productivity": "productive"}},
+        ),
+        (
+            "list_sessions",
+            {"filter": {"languages": ["unknown"]}},
+            {"filter": {"languages": "unknown"}},
+        ),
+        ("get_health", {"metrics": ["hrv_rmssd_ms"]}, {"metrics": "hrv_rmssd_ms"}),
+        ("compare_periods", {"metrics": ["coding_ms"]}, {"metrics": "coding_ms"}),
+    ],
+)
+def test_one_word_is_a_list_of_one(
+    assistant: Assistant, tool: str, listed: dict[str, Any], word: dict[str, Any]
+) -> None:
+    answers = [assistant.ask(tool, **given) for given in (listed, word)]
+
+    for answer in answers:
+        del answer["generated_at"], answer["generated_local"]
+    assert answers[0] == answers[1]
+
+
+def test_one_word_of_another_type_is_no_list(assistant: Assistant) -> None:
+    assert assistant.mistake("get_health", metrics=5) == "metrics: input should be a valid list"
+
+
 def test_the_calendar_has_future_days(assistant: Assistant) -> None:
     answer = assistant.ask("get_content", kind="calendar", from_="2099-01-01", to="2099-01-07")
 
@@ -253,7 +309,7 @@ def test_the_error_about_an_unknown_period_lists_the_known_ones(assistant: Assis
     assert said.startswith(
         "period: input should be 'today', 'yesterday', 'this_week', 'last_week',"
     )
-    assert said.endswith("'this_year' or 'all'")
+    assert said.endswith("'next_7_days' or 'all'")
 
 
 def test_a_whole_number_may_have_a_fraction_of_zero(assistant: Assistant) -> None:

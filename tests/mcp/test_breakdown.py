@@ -366,7 +366,7 @@ def test_an_empty_range_has_no_rows(assistant: Assistant, sessions: Person) -> N
             {"group_by": ["app", "day", "hour"]},
             "group_by: list should have at most 2 items after validation, not 3",
         ),
-        ({"group_by": "app"}, "group_by: input should be a valid list"),
+        ({"group_by": 5}, "group_by: input should be a valid list"),
         ({"group_by": [1]}, "group_by[0]: input should be 'app', 'domain', 'category', 'project', 'language',"
          " 'day', 'week', 'month', 'weekday', 'hour' or 'device'"),
         ({"top": 0}, "top: input should be greater than or equal to 1"),

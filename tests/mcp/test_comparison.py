@@ -212,6 +212,7 @@ def days(alice: Person, *expressions: str) -> list[str]:
     return list(row)
 
 
+QUARTER: Final = "date_trunc('quarter', today)::date"
 MONDAY: Final = "date_trunc('week', today)::date"
 FIRST: Final = "date_trunc('month', today)::date"
 
@@ -236,6 +237,17 @@ FIRST: Final = "date_trunc('month', today)::date"
         ),
         ("last_7_days", ("today - 6", "today", "today - 13", "today - 7")),
         ("last_30_days", ("today - 29", "today", "today - 59", "today - 30")),
+        (
+            "last_quarter",
+            (
+                f"{QUARTER} - interval '3 months'", f"{QUARTER} - 1",
+                f"{QUARTER} - interval '6 months'", f"{QUARTER} - interval '3 months 1 day'",
+            ),
+        ),
+        (
+            "this_quarter",
+            (QUARTER, "today", f"{QUARTER} - interval '3 months'", "today - interval '3 months'"),
+        ),
         (
             "this_year",
             (
@@ -392,8 +404,9 @@ def test_a_metric_needs_the_scope_of_its_domain(
 
 
 PERIOD_SAID: Final = (
-    "must be one of today, yesterday, this_week, last_week, this_month, last_month, last_7_days,"
-    " last_30_days, last_90_days, this_year, all, a day such as 2025-06-16, or two as 2025-06-01/2025-06-30"
+    "must be one of today, yesterday, this_week, last_week, this_month, last_month, this_quarter,"
+    " last_quarter, this_year, last_year, last_7_days, last_14_days, last_30_days, last_90_days, next_7_days,"
+    " all, a day such as 2025-06-16, or two as 2025-06-01/2025-06-30"
 )
 
 
@@ -410,7 +423,7 @@ PERIOD_SAID: Final = (
         ({"a": {"from": "2025-06-01"}}, "a: must be a string"),
         ({"a": "all"}, "b: is required if a is all, because no period comes before all"),
         ({"metrics": []}, "metrics: list should have at least 1 item after validation, not 0"),
-        ({"metrics": "tracked_ms"}, "metrics: input should be a valid list"),
+        ({"metrics": 5}, "metrics: input should be a valid list"),
         ({"metrics": [7]}, "metrics[0]: must be a string"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
+from zoneinfo import ZoneInfo
 
 import psycopg
 import pytest
@@ -15,6 +16,7 @@ from tests.midday import midday
 TOOL: Final = "get_day"
 DAY: Final = date(2025, 7, 1)
 MINUTE: Final = 60_000
+WORDS: Final = "or today, yesterday, or a weekday such as monday"
 
 
 def use(alice: Person, device_id: Any, app: str, category: str, at: datetime, minutes: int) -> None:
@@ -270,16 +272,32 @@ def test_measurements_of_the_night_are_compared_with_whole_days() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"date": "2025-02-30"}, "date: is not a day that exists"),
-        ({"date": "yesterday"}, "date: must be a calendar day, such as 2025-06-16"),
-        ({"date": "2025-06-16T10:00:00Z"}, "date: must be a calendar day, such as 2025-06-16"),
+        ({"date": "2025-02-30"}, f"date: is not a day that exists; {WORDS}"),
+        ({"date": "the other day"}, f"date: must be a calendar day, such as 2025-06-16; {WORDS}"),
+        (
+            {"date": "2025-06-16T10:00:00Z"},
+            f"date: must be a calendar day, such as 2025-06-16; {WORDS}",
+        ),
         ({"date": 20250616}, "date: must be a string"),
-        ({"date": "0001-01-01"}, "date: must be between 1900-01-01 and 9998-12-31"),
+        ({"date": "0001-01-01"}, f"date: must be between 1900-01-01 and 9998-12-31; {WORDS}"),
         ({"period": "today"}, "period: there is no such argument; there are tz, date"),
     ],
 )
 def test_an_invalid_day_is_an_error(assistant: Assistant, given: dict[str, Any], said: str) -> None:
     assert assistant.mistake(TOOL, **given) == said
+
+
+def test_a_day_may_be_a_word(assistant: Assistant) -> None:
+    """In Kiritimati it is mostly the day after."""
+    now = datetime.now(ZoneInfo("Pacific/Kiritimati")).date()
+
+    def day(word: str) -> date:
+        return date.fromisoformat(assistant.ask(TOOL, date=word, tz="Pacific/Kiritimati")["date"])
+
+    assert (day("today"), day("Yesterday")) == (now, now - timedelta(days=1))
+    for ago in range(7):
+        # Today's own name is today.
+        assert day(f"{now - timedelta(days=ago):%A}") == now - timedelta(days=ago)
 
 
 @pytest.mark.parametrize(

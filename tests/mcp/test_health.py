@@ -410,7 +410,7 @@ NAMED: Final = f"metrics[0]: must be one of {NIGHTS}, or the name of a metric su
         ({"metrics": ["health:"]}, NAMED),
         ({"metrics": ["health:health:steps"]}, NAMED),
         ({"metrics": [5]}, "metrics[0]: must be a string"),
-        ({"metrics": "steps"}, "metrics: input should be a valid list"),
+        ({"metrics": 5}, "metrics: input should be a valid list"),
         ({"metrics": []}, "metrics: list should have at least 1 item"),
         ({"metrics": ["steps"] * 9}, "metrics: list should have at most 8 items"),
         ({"resolution": "week"}, "resolution: input should be 'day', 'hour' or 'raw'"),

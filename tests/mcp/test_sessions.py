@@ -327,7 +327,7 @@ def test_the_longest_row_fits_an_answer(assistant: Assistant, alice: Person) -> 
         ({"cursor": 5}, "cursor: must be a string"),
         ({"filter": "Code"}, "filter: must be an object"),
         ({"filter": ["Code"]}, "filter: must be an object"),
-        ({"filter": {"apps": "Code"}}, "filter.apps: input should be a valid list"),
+        ({"filter": {"apps": 5}}, "filter.apps: input should be a valid list"),
         ({"filter": {"apps": []}}, "filter.apps: list should have at least 1 item"),
         ({"filter": {"apps": ["Code", 5]}}, "filter.apps[1]: must be a string"),
         ({"filter": {"apps": ["\ud800"]}}, "filter.apps[0]: must be a string"),

@@ -13,7 +13,7 @@ from resourceserver.api import parameters
 from resourceserver.api.bodies import Body, Count, Milliseconds, Percent
 from resourceserver.api.endpoint import Answers, Further
 from resourceserver.mcp import apps, names, tool
-from resourceserver.mcp.arguments import WHOLE, Arguments, Filtered, Kind
+from resourceserver.mcp.arguments import LISTED, WHOLE, Arguments, Filtered, Kind
 from resourceserver.mcp.tool import ENTRY, MOST_BYTES, MOST_ROWS, ROWS, Answer, Part, Tool
 from shared import pipeline
 from shared.pipeline import Step
@@ -60,7 +60,7 @@ _ROOM: Final = MOST_BYTES - 4 * 1024
 class Breakdown(Filtered):
     """Which time to add up, by which keys, and how many rows to return."""
 
-    group_by: Annotated[list[Key], Field(min_length=1, max_length=2)] = Field(
+    group_by: Annotated[list[Key], Field(min_length=1, max_length=2), LISTED] = Field(
         default=["app"],
         description="One or two keys. app, domain and category are of kind app, project and language of"
         " coding. Keys of time are in order, others most time first. device: at most 184 days.",

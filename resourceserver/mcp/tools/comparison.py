@@ -13,7 +13,7 @@ from resourceserver import timeline
 from resourceserver.api import parameters
 from resourceserver.api.bodies import Body, CalendarDay, Count
 from resourceserver.mcp import names, tool
-from resourceserver.mcp.arguments import InZone, Period, Text
+from resourceserver.mcp.arguments import LISTED, InZone, Period, Text
 from resourceserver.mcp.tool import ENTRY, Answer, Part, Tool
 from resourceserver.mcp.tools import measures
 from resourceserver.mcp.tools.measures import MetricRequest
@@ -91,14 +91,16 @@ class Comparison(InZone):
         description="What to compare a with. Default: the period before a, up to the same day and time if a"
         " is not over.",
     )
-    metrics: Annotated[list[MetricName], Field(min_length=1, max_length=MOST_METRICS)] = Field(
-        default=ACTIVITY,
-        description="Default: all of read:activity. Names by scope, also for correlate: "
-        + "; ".join(
-            f"{scope}: {', '.join(name for name, known in METRICS.items() if known.scope == scope)}"
-            for scope in dict.fromkeys(known.scope for known in METRICS.values())
+    metrics: Annotated[list[MetricName], Field(min_length=1, max_length=MOST_METRICS), LISTED] = (
+        Field(
+            default=ACTIVITY,
+            description="Default: all of read:activity. Names by scope, also for correlate: "
+            + "; ".join(
+                f"{scope}: {', '.join(name for name, known in METRICS.items() if known.scope == scope)}"
+                for scope in dict.fromkeys(known.scope for known in METRICS.values())
+            )
+            + ", and health:NAME for any other, such as health:steps.",
         )
-        + ", and health:NAME for any other, such as health:steps.",
     )
 
     @model_validator(mode="after")

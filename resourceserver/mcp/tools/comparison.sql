@@ -22,12 +22,15 @@ before as (
                when %(a)s::text in ('this_week', 'last_week') then first_day - 7
                when %(a)s::text in ('this_month', 'last_month')
                    then (first_day - interval '1 month')::date
-               when %(a)s::text = 'this_year' then (first_day - interval '1 year')::date
+               when %(a)s::text in ('this_quarter', 'last_quarter')
+                   then (first_day - interval '3 months')::date
+               when %(a)s::text in ('this_year', 'last_year') then (first_day - interval '1 year')::date
                else first_day - (last_day - first_day + 1)
            end as first_day,
            case
                when %(a)s::text in ('this_week', 'last_week') then last_day - 7
                when %(a)s::text = 'this_month' then (last_day - interval '1 month')::date
+               when %(a)s::text = 'this_quarter' then (last_day - interval '3 months')::date
                when %(a)s::text = 'this_year' then (last_day - interval '1 year')::date
                else first_day - 1
            end as last_day

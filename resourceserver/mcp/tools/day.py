@@ -1,12 +1,14 @@
 """The tool get_day: a summary of one day, compared with the 28 days before it."""
 
 from collections.abc import Mapping
+from datetime import date
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
 from resourceserver import timeline
+from resourceserver.api import parameters
 from resourceserver.api.bodies import Body, CalendarDay, Count, Milliseconds, Percent, Timestamp
 from resourceserver.api.parameters import Listed
 from resourceserver.endpoints import (
@@ -22,8 +24,8 @@ from resourceserver.endpoints import (
 from resourceserver.endpoints.attention import StreakTotals
 from resourceserver.endpoints.goals import Status
 from resourceserver.endpoints.music import TopArtist
-from resourceserver.mcp import apps, tool
-from resourceserver.mcp.arguments import Day, InZone
+from resourceserver.mcp import apps, arguments, tool
+from resourceserver.mcp.arguments import InZone
 from resourceserver.mcp.tool import ENTRY, Answer, Part, Tool
 from resourceserver.mcp.tools import measures
 from resourceserver.mcp.tools.measures import Measure, MetricRequest
@@ -57,10 +59,43 @@ def _scope(section: SectionName) -> str:
 ACTIVITY: Final = tuple(name for name, known in METRICS.items() if known.scope == ENTRY)
 
 
+WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_DAYS_AGO: Final = {"today": 0, "yesterday": 1}
+
+
+def _parse_named_day(text: str) -> date | str:
+    """Return a calendar day, or the word for one. Raises ValueError."""
+    word = text.lower()
+    if word in _DAYS_AGO or word in WEEKDAYS:
+        return word
+    try:
+        return parameters.parse_day(text)
+    except ValueError as error:
+        raise ValueError(f"{error}; or today, yesterday, or a weekday such as monday") from error
+
+
+NamedDay = Annotated[
+    date | str, arguments.parsed(_parse_named_day), WithJsonSchema({"type": "string"})
+]
+
+
+def _named(day: date | str | None) -> dict[str, Any]:
+    """Return the parameters of the frame for a day, of which only the database knows how a word is meant."""
+    word = day if isinstance(day, str) else None
+    return {
+        "date": None if isinstance(day, str) else day,
+        "days_ago": _DAYS_AGO.get(word) if word else None,
+        "weekday": WEEKDAYS.index(word) + 1 if word in WEEKDAYS else None,
+    }
+
+
 class OneDay(InZone):
     """Which day."""
 
-    date: Day | None = Field(default=None, description="YYYY-MM-DD. Default: today.")
+    date: NamedDay | None = Field(
+        default=None,
+        description="YYYY-MM-DD, today, yesterday or a weekday: its last day, today included.",
+    )
 
     def values(self) -> dict[str, Any]:
         """Return the values with the metrics to compare and the limits of the endpoints' lists."""
@@ -68,6 +103,7 @@ class OneDay(InZone):
         return (
             super().values()
             | Listed().values()
+            | _named(self.date)
             | {
                 "limit": MOST,
                 "include_cancelled": False,

@@ -8,7 +8,13 @@ chosen as (
     select tz,
            date as today,
            week_starts_on,
-           coalesce(%(date)s::date, date) as day
+           coalesce(
+               %(date)s::date,
+               -- The last day with this name, today included.
+               date - mod(extract(isodow from date)::integer - %(weekday)s::integer + 7, 7),
+               date - %(days_ago)s::integer,
+               date
+           ) as day
       from today
 ),
 slot as (

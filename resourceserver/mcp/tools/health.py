@@ -13,7 +13,7 @@ from resourceserver.api.bodies import Body, CalendarDay, Count, Percent, Timesta
 from resourceserver.api.parameters import Listed
 from resourceserver.endpoints import health
 from resourceserver.mcp import apps, names, tool
-from resourceserver.mcp.arguments import Arguments, InPeriod, Text
+from resourceserver.mcp.arguments import LISTED, Arguments, InPeriod, Text
 from resourceserver.mcp.tool import MOST_ROWS, Answer, Part, Tool
 from resourceserver.mcp.tools.measures import FEWEST_DAYS, OF_NIGHTS
 from resourceserver.timeline import metrics
@@ -54,12 +54,12 @@ MetricName = Annotated[
 class Health(InPeriod):
     """Which metrics of health to return, and in which resolution."""
 
-    metrics: Annotated[list[MetricName], Field(min_length=1, max_length=MOST_METRICS)] | None = (
-        Field(
-            default=None,
-            description="Those of compare_periods for read:health, or any that devices send, such as steps or"
-            " heart_rate. Default: lists all with data.",
-        )
+    metrics: (
+        Annotated[list[MetricName], Field(min_length=1, max_length=MOST_METRICS), LISTED] | None
+    ) = Field(
+        default=None,
+        description="Those of compare_periods for read:health, or any that devices send, such as steps or"
+        " heart_rate. Default: lists all with data.",
     )
     resolution: Literal["day", "hour", "raw"] = Field(
         default="day",

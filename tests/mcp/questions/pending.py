@@ -3,31 +3,6 @@
 from typing import Final
 
 _BY_REASON: Final[dict[str, tuple[str, ...]]] = {
-    "One word is not taken where a list of one is meant": (
-        "How long was I at the computer on each day of this week?",
-        "Am I at the computer after 22:00 in the evening, and how long?",
-        "Do I work at weekends?",
-        "How much time did I lose on social media last month?",
-        "Which programming language did I write most this month?",
-        "How did my work on harbour go, week by week?",
-        "Do I spend more time in meetings than a month ago?",
-        "Was I less distracted yesterday than the day before?",
-        "What was my highest pulse yesterday?",
-        "What was my best recovery this month?",
-    ),
-    "The period has no name": (
-        "How often was I in focus in the last two weeks?",
-        "Which song did I listen to most this quarter?",
-        "How many reviews did I write in the last two weeks, and did I approve?",
-        "How many pull requests did I get merged this quarter?",
-        "What is planned for the next seven days?",
-        "Help me plan my week: what is fixed, and which goals are open?",
-    ),
-    "A day cannot be named by a word": (
-        "How was yesterday?",
-        "When did I start on that weekday?",
-        "When did I fall asleep before yesterday, and when did I wake up?",
-    ),
     "A local time needs an offset": (
         "How productive was I yesterday between nine and twelve?",
         "What was I doing yesterday at three in the afternoon?",
