@@ -5,11 +5,13 @@ They are JSON where a query's parameters are text, and mean the same (``resource
 """
 
 import json
+import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import Annotated, Any, ClassVar, Final, Literal, Self, get_args
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 from pydantic import (
     AfterValidator,
@@ -31,6 +33,7 @@ _MOST_PROBLEMS: Final = 10
 """The most mistakes that one message lists."""
 
 
+_LOCAL_TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?", re.ASCII)
 MILLISECOND: Final = timedelta(milliseconds=1)
 """The precision of times."""
 
@@ -85,9 +88,24 @@ def parsed(parse: Callable[[str], date | str]) -> PlainValidator:
     return PlainValidator(check)
 
 
-def _parse_day_or_instant(text: str) -> date:
+def _parse_time(text: str) -> datetime:
+    """Return an instant; or, of a text without an offset, the local time, whose zone the frame knows."""
+    if _LOCAL_TIME.fullmatch(text):
+        return parameters.parse_instant(f"{text}Z").replace(tzinfo=None)
+    try:
+        return parameters.parse_instant(text)
+    except ValueError as error:
+        if _LOCAL_TIME.match(text):
+            raise
+        raise ValueError(
+            "must be a time in tz, such as 2025-06-16T09:00, or with an offset, such as"
+            " 2025-06-16T09:00:00Z"
+        ) from error
+
+
+def _parse_day_or_time(text: str) -> date:
     is_day = len(text) <= len("2025-06-16")
-    return parameters.parse_day(text) if is_day else parameters.parse_instant(text)
+    return parameters.parse_day(text) if is_day else _parse_time(text)
 
 
 TEXT: Final = BeforeValidator(_text)
@@ -100,14 +118,11 @@ OBJECT: Final = BeforeValidator(_object)
 """The last part of the JSON Schema of an object."""
 Zone = Annotated[parameters.Zone, BeforeValidator(_text), AfterValidator(parameters.known_zone)]
 Text = Annotated[parameters.Text, BeforeValidator(_text), WithJsonSchema({"type": "string"})]
-Instant = Annotated[
-    datetime,
-    parsed(parameters.parse_instant),
-    WithJsonSchema({"type": "string", "format": "date-time"}),
-]
-DayOrInstant = Annotated[
+Time = Annotated[datetime, parsed(_parse_time), WithJsonSchema({"type": "string"})]
+"""An instant, or a local time without an offset."""
+DayOrTime = Annotated[
     date | datetime,
-    parsed(_parse_day_or_instant),
+    parsed(_parse_day_or_time),
     WithJsonSchema({"type": "string"}),
 ]
 
@@ -183,14 +198,14 @@ class InPeriod(InZone):
         default=None,
         description=f"{PERIODS}. Default: last_7_days.",
     )
-    from_: DayOrInstant | None = Field(
+    from_: DayOrTime | None = Field(
         default=None,
         alias="from",
-        description="Not with period: first day (YYYY-MM-DD) or instant.",
+        description="Not with period: first day (YYYY-MM-DD) or time (2025-06-17T14:15 in tz).",
     )
-    to: DayOrInstant | None = Field(
+    to: DayOrTime | None = Field(
         default=None,
-        description="Last day, or instant (excluded).",
+        description="Last day, or time (excluded).",
     )
 
     @model_validator(mode="after")
@@ -203,17 +218,47 @@ class InPeriod(InZone):
     def values(self) -> dict[str, Any]:
         """Return the values with days or instants in place of both ends, or else with the period."""
         rest = super().values()
-        ends = {"first": rest.pop("from"), "last": rest.pop("to")}
-        is_instant = isinstance(self.from_, datetime)
-        none = dict.fromkeys(ends)
-        days, instants = (none, ends) if is_instant else (ends, none)
-        return rest | {
-            "period": self.period or (None if self.from_ else self.DEFAULT),
-            "first_day": days["first"],
-            "last_day": days["last"],
-            "first_instant": instants["first"],
-            "last_instant": instants["last"],
-        }
+        first, last = rest.pop("from"), rest.pop("to")
+        is_time = isinstance(first, datetime)
+        return (
+            rest
+            | ends_of_time(first if is_time else None, last if is_time else None)
+            | {
+                "period": self.period or (None if self.from_ else self.DEFAULT),
+                "first_day": None if is_time else first,
+                "last_day": None if is_time else last,
+            }
+        )
+
+    def times(self) -> list[datetime]:
+        """Return the arguments that are times."""
+        return [each for each in (self.from_, self.to) if isinstance(each, datetime)]
+
+    def note(self, zone: ZoneInfo) -> str | None:
+        """Return how local times were understood that occur twice or never; None if all occur once."""
+        notes = [_note(each, zone) for each in self.times() if each.tzinfo is None]
+        return "; ".join(filter(None, notes)) or None
+
+
+def ends_of_time(first: datetime | None, last: datetime | None) -> dict[str, datetime | None]:
+    """Return the parameters of the fragment ``period`` for two instants, or for two local times."""
+    is_local = first is not None and first.tzinfo is None
+    return {
+        "first_instant": None if is_local else first,
+        "last_instant": None if is_local else last,
+        "first_local": first if is_local else None,
+        "last_local": last if is_local else None,
+    }
+
+
+def _note(time: datetime, zone: ZoneInfo) -> str | None:
+    first, second = (time.replace(tzinfo=zone, fold=fold).utcoffset() for fold in (0, 1))
+    if first is None or second is None or first == second:
+        return None
+    text = f"{time:%Y-%m-%d %H:%M}"
+    if first > second:
+        return f"{text} occurs twice in {zone}: the first is meant"
+    return f"{text} does not occur in {zone}: {time + (second - first):%H:%M} is meant"
 
 
 Names = Annotated[list[Text], Field(min_length=1, max_length=50), LISTED]
@@ -342,6 +387,9 @@ def _contradiction(period: str | None, first: date | None, last: date | None) ->
         return "give either period, or from and to"
     if first is None or last is None:
         return None if first is last else "from and to are needed together"
+    times = [each for each in (first, last) if isinstance(each, datetime)]
+    if len({each.tzinfo is None for each in times}) > 1:
+        return "from and to must both have an offset, or neither"
     days = [day.date() if isinstance(day, datetime) else day for day in (first, last)]
     # A day at the end is included, and an instant is not.
     length = (days[1] - days[0]).days + (0 if isinstance(last, datetime) else 1)

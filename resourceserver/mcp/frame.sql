@@ -157,8 +157,10 @@ named_period as (
 ),
 
 -- fragment: period
--- `frame`: the requested days, which may be given by a name, as days or as instants; instants stand for the days that
--- contain them. The first day of all data is read only if the request needs it.
+-- `frame`: the requested days, which may be given by a name, as days, as instants or as local times; times stand for
+-- the days that contain them. The first day of all data is read only if the request needs it.
+--
+-- A local time that occurs twice is its first, and one that the clock skips is as much later as the clock is put forward.
 -- needs: today (date, tz, week_starts_on)
 -- gives: frame (ends_at, first_day, last_day, starts_at, today, tz, week_starts_on)
 -- gives: may (scopes)
@@ -175,28 +177,58 @@ named as (
       from today
       left join named_period as period on period.name = %(period)s::text
 ),
+local_end as (
+    select given.is_first,
+           case
+               when timezone(today.tz, with_offset_before.at) = given.time then with_offset_before.at
+               else timezone(today.tz, given.time)
+           end as at
+      from today
+     cross join (
+               values (true, %(first_local)s::timestamp),
+                      (false, %(last_local)s::timestamp)
+           ) as given (is_first, time)
+     cross join lateral (
+               select timezone(today.tz, given.time - interval '1 day') as at
+           ) as day_before
+     -- With the offset of the day before, so of two equal times the first.
+     cross join lateral (
+               select timezone('UTC', given.time)
+                          - (timezone(today.tz, day_before.at) - timezone('UTC', day_before.at)) as at
+           ) as with_offset_before
+     where given.time is not null
+),
+given_end as (
+    select coalesce(
+               %(first_instant)s::timestamptz,
+               (select at from local_end where is_first)
+           ) as first_at,
+           coalesce(
+               %(last_instant)s::timestamptz,
+               (select at from local_end where not is_first)
+           ) as last_at
+),
 frame as (
-    select tz,
-           today,
-           week_starts_on,
+    select named.tz,
+           named.today,
+           named.week_starts_on,
            chosen.first_day,
            chosen.last_day,
-           coalesce(%(first_instant)s::timestamptz, svc.day_start(chosen.first_day, tz)) as starts_at,
-           coalesce(%(last_instant)s::timestamptz, svc.day_start(chosen.last_day + 1, tz)) as ends_at
+           coalesce(given_end.first_at, svc.day_start(chosen.first_day, named.tz)) as starts_at,
+           coalesce(given_end.last_at, svc.day_start(chosen.last_day + 1, named.tz)) as ends_at
       from named
+     cross join given_end
      cross join lateral (
                select coalesce(
                           %(first_day)s::date,
-                          (%(first_instant)s::timestamptz at time zone tz)::date,
+                          timezone(named.tz, given_end.first_at)::date,
                           named.first_day
                       ) as first_day,
                       coalesce(
                           %(last_day)s::date,
-                          (
-                              greatest(
-                                  %(last_instant)s::timestamptz - interval '1 millisecond',
-                                  %(first_instant)s::timestamptz
-                              ) at time zone tz
+                          timezone(
+                              named.tz,
+                              greatest(given_end.last_at - interval '1 millisecond', given_end.first_at)
                           )::date,
                           named.last_day
                       ) as last_day

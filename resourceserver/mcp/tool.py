@@ -22,7 +22,7 @@ from resourceserver.api.endpoint import Endpoint, Further, parsed
 from resourceserver.api.parameters import LocalDayRange
 from resourceserver.api.session import Question
 from resourceserver.mcp import apps, texts
-from resourceserver.mcp.arguments import Arguments, ArgumentsProblem, Paged
+from resourceserver.mcp.arguments import Arguments, ArgumentsProblem, InPeriod, Paged
 from shared import pipeline, queries
 from shared.pipeline import Statement, Step
 
@@ -53,6 +53,8 @@ class Frame(Body):
     to: CalendarDay
     starts_at: Timestamp
     ends_at: Timestamp
+    note: str | None = None
+    """How local times were understood that occur twice or never in the zone."""
 
 
 class Gap(Body):
@@ -282,6 +284,8 @@ class Tool:
             answer |= (row or {}) if part.name in _MEMBERS else {part.name: row}
         if frame is not None:
             answer["today"] = texts.day(date.fromisoformat(frame["today"]))
+        if isinstance(given, InPeriod) and (note := given.note(ZoneInfo(answer["tz"]))) is not None:
+            answer["range"]["note"] = note
         if self.finish is not None:
             answer = self.finish(answer | {"frame": frame})
             del answer["frame"]

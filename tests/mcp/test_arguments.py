@@ -177,6 +177,41 @@ def test_a_range_of_instants_excludes_its_end_and_has_the_days_it_overlaps(
     }
 
 
+@pytest.mark.parametrize(
+    ("first", "last", "starts_at", "ends_at", "note"),
+    [
+        (
+            "2025-06-16T22:00", "2025-06-17 07:30:15.5", "2025-06-16T20:00:00.000Z", "2025-06-17T05:30:15.500Z",
+            None,
+        ),
+        # The clock is put back at three, so half past two occurs twice, and put forward at two in March.
+        (
+            "2025-10-26T02:30", "2025-10-26T03:30", "2025-10-26T00:30:00.000Z", "2025-10-26T02:30:00.000Z",
+            "2025-10-26 02:30 occurs twice in Europe/Berlin: the first is meant",
+        ),
+        (
+            "2025-03-30T02:30", "2025-03-30T03:45", "2025-03-30T01:30:00.000Z", "2025-03-30T01:45:00.000Z",
+            "2025-03-30 02:30 does not occur in Europe/Berlin: 03:30 is meant",
+        ),
+    ],
+)  # fmt: skip
+def test_a_time_without_an_offset_is_a_local_one(
+    assistant: Assistant, first: str, last: str, starts_at: str, ends_at: str, note: str | None
+) -> None:
+    of = assistant.ask(TOOL, from_=first, to=last, tz="Europe/Berlin")["range"]
+
+    assert (of["starts_at"], of["ends_at"], of.get("note")) == (starts_at, ends_at, note)
+
+
+def test_a_local_time_is_one_of_the_persons_zone(assistant: Assistant, today: date) -> None:
+    of = assistant.ask("list_sessions", at="2025-06-17T14:15")["range"]
+
+    assert (of["starts_at"], of["starts_local"]) == (
+        "2025-06-17T05:15:00.000Z",
+        "Tue 2025-06-17 14:15",
+    )
+
+
 def test_an_empty_range_has_the_day_of_its_instant(assistant: Assistant) -> None:
     at = "2025-06-16T20:00:00Z"
 
@@ -287,7 +322,7 @@ def test_the_calendar_has_future_days(assistant: Assistant) -> None:
         ({"from_": [], "to": "2025-03-01"}, "from: must be a string"),
         (
             {"from_": "2025-03-01T10:00:00", "to": "2025-03-01T11:00:00Z"},
-            "from: must be an ISO 8601 instant with an offset, such as 2025-06-16T09:00:00Z",
+            "from and to must both have an offset, or neither",
         ),
         ({"top": 0}, "top: input should be greater than or equal to 1"),
         ({"top": 51}, "top: input should be less than or equal to 50"),

@@ -1,5 +1,6 @@
 """The tool list_sessions: single sessions, by time or by text."""
 
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Final, Self
 
@@ -16,10 +17,11 @@ from resourceserver.mcp.arguments import (
     WHOLE,
     Arguments,
     Filtered,
-    Instant,
     Kind,
     Paged,
     Text,
+    Time,
+    ends_of_time,
 )
 from resourceserver.mcp.tool import ENTRY, ROWS, Page, Part, Tool
 
@@ -44,9 +46,9 @@ class Sessions(Paged, Filtered):
         default=None,
         description="Text in the title of the window, for coding in file or branch, in any case.",
     )
-    at: Instant | None = Field(
+    at: Time | None = Field(
         default=None,
-        description="In place of a period: what ran at this instant, such as 2025-06-17T14:15:00+02:00.",
+        description="In place of a period: what ran at this time, such as 2025-06-17T14:15.",
     )
     limit: Annotated[int, Field(ge=1, le=MOST), WHOLE] = Field(
         default=ROWS, description="Most rows."
@@ -71,8 +73,11 @@ class Sessions(Paged, Filtered):
         at = rest.pop("at")
         if at is None:
             return rest
-        ends = {"first_instant": at, "last_instant": at + MILLISECOND}
-        return rest | ends | {"period": None}
+        return rest | ends_of_time(at, at + MILLISECOND) | {"period": None}
+
+    def times(self) -> list[datetime]:
+        """Return the arguments that are times."""
+        return super().times() if self.at is None else [self.at]
 
 
 class AppSession(Body):

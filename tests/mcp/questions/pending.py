@@ -3,13 +3,6 @@
 from typing import Final
 
 _BY_REASON: Final[dict[str, tuple[str, ...]]] = {
-    "A local time needs an offset": (
-        "How productive was I yesterday between nine and twelve?",
-        "What was I doing yesterday at three in the afternoon?",
-        "What did I do the day before yesterday between eight and nine in the evening?",
-        "Was the morning of yesterday a focused one?",
-        "What was my pulse yesterday between two and four in the afternoon?",
-    ),
     "Instants are not given as local times": (
         "At what time, here, did I last open beam.py?",
         "At what time was I at the office on the last day at work?",
