@@ -20,7 +20,7 @@ from resourceserver.api.session import PATIENT_S, Reader
 from resourceserver.dashboard.route import Dashboard
 from resourceserver.dashboard.views import VIEWS
 from resourceserver.derived import derivation
-from resourceserver.description import capabilities, docs, openapi, start
+from resourceserver.description import capabilities, docs, guide, openapi, start
 from resourceserver.endpoints import ENDPOINTS
 from resourceserver.export import route as export
 from resourceserver.ingest import route as ingest
@@ -130,6 +130,7 @@ def create(
             *ingest_schema.routes(),
             *openapi.routes(chosen),
             *docs.routes(),
+            *guide.routes(chosen),
             *dashboard.routes(),
         ],
         refusals=Refusals(

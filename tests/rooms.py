@@ -58,6 +58,7 @@ ROOMS: Final[dict[str, set[str]]] = {
     "resourceserver.description": {
         *("resourceserver.api", "resourceserver.endpoints", "resourceserver.export"),
         *("resourceserver.ingest", "resourceserver.mcp", "resourceserver.uploads", "shared"),
+        "shared.pages",
     },
     "resourceserver.integrations": set(),
     "resourceserver.integrations.formats": {"resourceserver.integrations"},

@@ -76,7 +76,7 @@ def routes() -> list[Route]:
     """Return the routes of the page and of the files that it loads."""
     files = {
         PATH: _STATIC / "docs.html",
-        **{f"{PATH}/{name}": _STATIC / name for name in ("docs.css", "docs.js")},
+        **{f"{PATH}/{name}": _STATIC / name for name in ("docs.css", "docs.js", "guide.css")},
         **{
             f"{PATH}/{name}": _RENDERER / name
             for name in ("swagger-ui-bundle.js", "swagger-ui.css")

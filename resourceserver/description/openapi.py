@@ -57,6 +57,7 @@ The data that people measure about their own lives, for clients to which they gr
 - Requests need a token, sent as `Authorization: Bearer svc_dt_...`: an API token that its owner created
   [in Settings]({auth_url}/settings/api-access), or an access token that an application got through
   OAuth 2.0. The token alone decides whose data is read or written. A few operations need no token and say so.
+- [The guide]({base_url}/docs/guide) leads through the first program, and defines every number.
 - Times are UTC. A range of instants excludes `to`; a range of calendar days includes it.
 - Durations are whole milliseconds. Names contain other units: `_m`, `_percent`, `_bpm`.
 - A documented member is always present: null for an unknown value, `[]` for an empty list. Ignore
@@ -205,7 +206,7 @@ def document(chosen: Settings) -> dict[str, Any]:
             "title": "Personal Activity Analytics Service",
             "version": API_VERSION,
             "summary": "The data that people measure about their own lives.",
-            "description": _ABOUT.format(auth_url=chosen.auth_url),
+            "description": _ABOUT.format(auth_url=chosen.auth_url, base_url=chosen.base_url),
         },
         "servers": [{"url": chosen.base_url}],
         "tags": [{"name": name, "description": text} for name, text in _TAGS.items()],

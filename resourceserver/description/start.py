@@ -38,6 +38,7 @@ def _links(chosen: Settings) -> dict[str, str]:
     return {
         "account": f"{auth}/settings",
         "documentation": f"{base}/docs",
+        "guide": f"{base}/docs/guide",
         "openapi": f"{base}/openapi.json",
         "capabilities": f"{base}/api/v1/capabilities",
         "ingest_schema": f"{base}/api/v1/ingest/schema",

@@ -5,7 +5,7 @@
     ├───────────────── the usual range ─────────────────┤
 
 The quartiles alone would be too narrow: of ten ordinary days, six lie outside the quartiles of the eight
-before them. So the usual range is wider (docs/MEASURES.md), and a value outside it is more or less than
+before them. So the usual range is wider (guides/measures.md), and a value outside it is more or less than
 usual.
 """
 

@@ -12,7 +12,9 @@ from playwright.sync_api import Browser, Page, expect
 
 import resourceserver
 from resourceserver.description import openapi
+from resourceserver.description.guide import GUIDES
 from tests.browser.conftest import WAITS_MS
+from tests.browser.test_accessibility import broken_rules
 from tests.conftest import Person
 from tests.processes import Service
 
@@ -123,3 +125,19 @@ def test_vendored_files_are_unchanged() -> None:
     assert {
         name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in there.items()
     } == published
+
+
+def test_the_guide_breaks_no_rule_of_accessibility_and_fits_a_small_phone(
+    chromium: Browser, service: Service
+) -> None:
+    context = chromium.new_context(viewport={"width": 320, "height": 640})
+    context.set_default_timeout(WAITS_MS)
+    page = context.new_page()
+    found = {}
+    for guide in GUIDES:
+        page.goto(f"{service.base_url}{guide.path}")
+        wide = page.evaluate("document.documentElement.scrollWidth > window.innerWidth")
+        found[guide.name] = [*broken_rules(page), *(["wider than the window"] if wide else [])]
+    context.close()
+
+    assert found == {guide.name: [] for guide in GUIDES}

@@ -15,6 +15,7 @@ from authserver.oauth import grants
 from resourceserver.api.session import Reader
 from resourceserver.dashboard.views import VIEWS
 from resourceserver.description import capabilities
+from resourceserver.description.guide import GUIDES
 from shared.connections import KINDS
 from shared.scopes import SCOPES
 from shared.settings import Settings
@@ -183,6 +184,8 @@ def test_only_routes_without_data_need_no_credential(api: TestClient) -> None:
         "/docs",
         "/docs/docs.css",
         "/docs/docs.js",
+        "/docs/guide.css",
+        *(guide.path for guide in GUIDES),
         "/docs/swagger-ui-bundle.js",
         "/docs/swagger-ui.css",
         # Views are tested in tests/dashboard: without a token they lead to the authorization server.

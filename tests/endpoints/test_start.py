@@ -24,5 +24,5 @@ def test_each_address_of_this_server_answers(api: TestClient) -> None:
 
     # Assistants only POST to the MCP endpoint, with a token.
     assert statuses.pop("http://testserver/mcp") in (401, 405)
-    assert len(statuses) == 6
+    assert len(statuses) == 7
     assert set(statuses.values()) == {200}
