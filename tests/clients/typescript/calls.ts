@@ -1,9 +1,6 @@
 // Five calls with the types that openapi-typescript generates; prints what came back, for the test to compare.
-// The declaration is of the one thing of Node.js that this program needs.
 import createClient from "openapi-fetch";
 import type { components, paths } from "./api.js";
-
-declare const process: { env: Record<string, string> };
 
 const client = createClient<paths>({
   baseUrl: process.env.BASE_URL,
