@@ -229,9 +229,9 @@ def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-def _found(answer: dict[str, Any]) -> dict[str, Any]:
+def _results(answer: dict[str, Any]) -> dict[str, Any]:
     """Return the newest rows of each domain in turns, so that none of them hides the others."""
-    domains = [answer[name]["found"] for name in _SEARCHES if answer[name] is not None]
+    domains = [answer[name]["lines"] for name in _SEARCHES if answer[name] is not None]
     turns = sorted(
         ((n, row) for rows in domains for n, row in enumerate(rows)),
         key=lambda turn: (turn[0], _backwards(turn[1]["started_at"])),
@@ -326,7 +326,7 @@ TOOLS: Final = [
             Part(SQL[name], name=name, ask=_in_zone, scope=scope)
             for name, scope in _SEARCHES.items()
         ),
-        finish=_found,
+        finish=_results,
         is_framed=False,
     ),
     Tool(

@@ -81,7 +81,7 @@ coding as (
               coding_session_id desc
      limit 500
 ),
-found as (
+newest as (
     select distinct on (app, title)
            'session' as kind,
            app_session_id as id,
@@ -94,7 +94,7 @@ found as (
               started_at desc,
               app_session_id desc
 ),
-found_coding as (
+newest_coding as (
     select distinct on (project, coalesce(file, branch))
            'coding' as kind,
            coding_session_id as id,
@@ -107,7 +107,7 @@ found_coding as (
               started_at desc,
               coding_session_id desc
 )
-select coalesce(json_agg(line order by line.started_at desc, line.id desc), '[]') as found
+select coalesce(json_agg(line order by line.started_at desc, line.id desc), '[]') as lines
   from (
            select kind,
                   id,
@@ -116,9 +116,9 @@ select coalesce(json_agg(line order by line.started_at desc, line.id desc), '[]'
                   (started_at at time zone %(tz)s)::date as day,
                   left(title, 200) as title
              from (
-                      select * from found
+                      select * from newest
                        union all
-                      select * from found_coding
+                      select * from newest_coding
                   ) as either
             order by either.started_at desc,
                      either.id desc
@@ -130,7 +130,7 @@ select coalesce(json_agg(line order by line.started_at desc, line.id desc), '[]'
 -- The newest event of each title in a repository.
 --include answer
 with
-found as (
+newest as (
     select distinct on (provider, repository, type, title)
            event_id,
            occurred_at,
@@ -149,14 +149,14 @@ found as (
               occurred_at desc,
               event_id desc
 )
-select coalesce(json_agg(line order by line.started_at desc, line.id desc), '[]') as found
+select coalesce(json_agg(line order by line.started_at desc, line.id desc), '[]') as lines
   from (
            select type as kind,
                   event_id as id,
                   svc.instant(occurred_at) as started_at,
                   (occurred_at at time zone %(tz)s)::date as day,
                   left(title, 200) as title
-             from found
+             from newest
             order by occurred_at desc,
                      event_id desc
             limit %(limit)s::bigint
@@ -204,7 +204,7 @@ insight as (
 --include patterns
            )
 )
-select coalesce(json_agg(line order by line.at desc, line.id desc), '[]') as found
+select coalesce(json_agg(line order by line.at desc, line.id desc), '[]') as lines
   from (
            select kind,
                   id,
@@ -252,7 +252,7 @@ stay as (
        and status <> 'declined'
      group by place_id
 )
-select coalesce(json_agg(line order by line.at desc, line.id desc), '[]') as found
+select coalesce(json_agg(line order by line.at desc, line.id desc), '[]') as lines
   from (
            select 'place' as kind,
                   place.place_id as id,
