@@ -2,6 +2,8 @@
 
 import base64
 import json
+from dataclasses import replace
+from html import unescape
 from typing import Any, Final
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -11,10 +13,13 @@ from jsonschema import Draft202012Validator
 from starlette.routing import compile_path
 from starlette.testclient import TestClient
 
+from resourceserver.dashboard.signin.cookie import cookies
 from resourceserver.dashboard.views import VIEWS
 from resourceserver.mcp.tool import listed_schema, output_schema
 from resourceserver.mcp.tools import TOOLS
-from tests.conftest import Person
+from shared.settings import Settings
+from tests.conftest import Person, mark_all_days
+from tests.dashboard.conftest import BASE_URL, Visit
 from tests.mcp.assistant import Assistant, error
 from tests.mcp.test_code_activity import happen
 from tests.mcp.test_content import explain, meet, record
@@ -206,6 +211,24 @@ def test_each_address_is_one_of_the_dashboard(assistant: Assistant, life: Person
         assert f"{address.scheme}://{address.netloc}" == "http://testserver"
         assert view.address.parse({**query, **match.groupdict(), "path": address.path})
         assert assistant.ask("fetch", id=row["id"])["url"] == row["url"]
+
+
+def test_the_dashboard_shows_each_record_at_its_address(
+    assistant: Assistant, api: TestClient, life: Person, deployment: Settings
+) -> None:
+    chosen = replace(deployment, base_url=BASE_URL)
+    assert chosen.dashboard_key is not None
+    visit = Visit(api, cookies(chosen, chosen.dashboard_key), life.token())
+
+    mark_all_days(life.connection)
+
+    for row in assistant.ask("search", query="pricing")["results"]:
+        page = visit.open(row["url"].removeprefix(BASE_URL))
+
+        assert page.status_code == 200, row
+        # A recording without a title is known by its time, and coding by its project.
+        shown = {"Untitled": "2025-06-18T22:30", "src/pricing.py": "shop"}
+        assert shown.get(row["title"], row["title"]) in unescape(page.text), row
 
 
 def test_only_domains_whose_scopes_the_token_has_are_searched(

@@ -23,11 +23,6 @@ _BY_REASON: Final[dict[str, tuple[str, ...]]] = {
         "When do I usually start the day?",
         "What is my usual bedtime?",
     ),
-    "There is no search over everything": (
-        "What do I have about the budget?",
-        "Where was that mail about calibrating the gauge?",
-        "What exactly does my note about the gauge say?",
-    ),
 }
 
 PENDING: Final = {text: reason for reason, texts in _BY_REASON.items() for text in texts}
