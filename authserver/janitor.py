@@ -73,6 +73,7 @@ KINDS: Final = (
     Kind("expired counts of attempts", SQL["delete_idle_keys"]),
     Kind("security events older than 400 days", SQL["old_security_events"]),
     Kind("beats of editors older than 30 days", SQL["old_beats"]),
+    Kind("messages about health older than 30 days", SQL["old_health"]),
     # This may take longest, so it is last.
     Kind("data of accounts that were deleted", SQL["data_of_deleted_accounts"]),
 )

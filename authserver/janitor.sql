@@ -399,6 +399,11 @@ select from generate_series(1, svc.forget_security_events(%(batch)s))
 -- Beats of editors, by the only function that may delete them. Answers a row for each deleted beat.
 select from generate_series(1, svc.forget_beats(%(batch)s))
 
+-- name: old_health
+-- Digests of messages about health and stages of sleep, by the only function that may delete them without their person.
+-- Answers a row for each deleted one.
+select from generate_series(1, svc.forget_health(%(batch)s))
+
 -- name: data_of_deleted_accounts
 -- Data of deleted accounts, by the only function that may delete it.
 select from generate_series(1, svc.forget_departed(%(batch)s))

@@ -35,6 +35,7 @@ grant execute
 grant execute
     on function svc.forget_security_events,
                 svc.forget_beats,
+                svc.forget_health,
                 svc.delete_account,
                 svc.forget_departed,
                 svc.try_rules,

@@ -56,6 +56,7 @@ IDLE: Final = "applications without use for two years"
 ATTEMPTS: Final = "expired counts of attempts"
 EVENTS: Final = "security events older than 400 days"
 BEATS: Final = "beats of editors older than 30 days"
+HEALTH: Final = "messages about health older than 30 days"
 DEPARTED: Final = "data of accounts that were deleted"
 
 Clean = Callable[..., dict[str, int]]
@@ -722,6 +723,7 @@ TABLES: Final = {
     ATTEMPTS: "identity.throttle",
     EVENTS: "identity.security_event",
     BEATS: "activity.beat",
+    HEALTH: "health.message",
     DEPARTED: "identity.departed_user",
 }
 
@@ -830,6 +832,14 @@ def three_of_each(
         [alice.user_id],
     )
     owner.execute(
+        """
+        insert into health.message (user_id, body_digest, import_id, received_at)
+        select %s, sha256(n::text::bytea), gen_random_uuid(), now() - interval '31 days'
+          from generate_series(1, 3) as n
+        """,
+        [alice.user_id],
+    )
+    owner.execute(
         "insert into identity.throttle (key_hash) "
         "select sha256(n::text::bytea) from generate_series(1, 3) as n"
     )
@@ -862,6 +872,53 @@ def test_each_kind_is_deleted_in_batches_without_locked_rows(
 
     assert at_first == dict.fromkeys(TABLES, 2)
     assert while_locked == dict.fromkeys(TABLES, 0)
+
+
+def test_what_was_kept_of_health_goes_after_30_days_although_no_message_comes(
+    clean: Clean, owner: Rows, alice: Person, bob: Person
+) -> None:
+    for person in (alice, bob):
+        for days in (29, 31):
+            given = {"user_id": person.user_id, "days": days}
+            owner.execute(
+                """
+                insert into health.message (user_id, body_digest, import_id, received_at)
+                values (
+                    %(user_id)s,
+                    sha256(%(days)s::text::bytea),
+                    gen_random_uuid(),
+                    now() - make_interval(days => %(days)s)
+                )
+                """,
+                given,
+            )
+            owner.execute(
+                """
+                insert into health.sleep_stage (
+                    user_id, source, sensor, started_at, ended_at, kind, import_id, received_at
+                )
+                values (
+                    %(user_id)s,
+                    'phone',
+                    'watch',
+                    now(),
+                    now() + make_interval(hours => %(days)s),
+                    'Asleep',
+                    gen_random_uuid(),
+                    now() - make_interval(days => %(days)s)
+                )
+                """,
+                given,
+            )
+
+    assert clean(batch=1) == {HEALTH: 4}
+    assert clean() == {}
+    assert owner.execute(
+        """
+        select (select count(*) from health.message),
+               (select count(*) from health.sleep_stage)
+        """
+    ).fetchone() == (2, 2)
 
 
 def test_two_janitors_at_once_share_the_work(

@@ -681,6 +681,7 @@ FUNCTIONS = {
         "end_connection",
         "forget_beats",
         "forget_departed",
+        "forget_health",
         "forget_security_events",
         "goals",
         "imports",
