@@ -21,8 +21,6 @@ from resourceserver.integrations.records import HeartRate, Sample, Sensor
 from resourceserver.integrations.values import Flaw
 
 SOURCE: Final = "life_dashboard"
-SOURCES: Final = frozenset({"health_connect", "healthkit_ios", "screen_time"})
-"""What ``source`` says of a message."""
 _NAME: Final = "Life Dashboard"
 _IOS: Final = "healthkit_ios"
 _DAILY_TOTALS: Final = {
