@@ -414,6 +414,24 @@ def test_a_state_that_cannot_be_stored_is_a_failure(
     assert taken.wait > timedelta(minutes=1)
 
 
+def test_a_statement_that_the_database_does_not_know_is_a_failure(
+    pulls: Pulls,
+    owner: Rows,
+    alice: Person,
+    connected: Connected,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def finish(target: Target) -> None:
+        target.connection.execute("select hunter2 from nothing")
+
+    taken = take(pulls, alice, lambda _: Pulled([commit(1)], {"cursor": "1"}, finish))
+
+    row = state(owner, connected)
+    assert (row["problem"], row["state"], count(owner)) == ("failed", {}, 0)
+    assert "problem=failed" in taken.line
+    assert "hunter2" not in caplog.text
+
+
 def test_nothing_is_due_for_a_person_whose_account_is_deleted(
     pulls: Pulls, owner: Rows, alice: Person, connected: Connected
 ) -> None:

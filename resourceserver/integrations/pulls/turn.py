@@ -189,7 +189,7 @@ class Pulls:
         except batches.OF_A_VALUE as error:
             # The same pull would bring it again.
             return self._fail(user_id, claimed, key_hash, error)
-        except (Stopped, Ended, psycopg.Error):
+        except (Stopped, Ended, psycopg.OperationalError, psycopg.InterfaceError):
             raise
         except Exception as error:
             return self._fail(user_id, claimed, key_hash, error)
