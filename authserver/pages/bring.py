@@ -219,7 +219,9 @@ async def create_ticket(server: Server, request: Request) -> Response:
         server.check_fresh_form(request, form, visit)
     except StaleForm as error:
         return _refused(error)
-    uploads = await rows.every(server.database, Upload, SQL["uploads"], _session_parameters(visit))
+    uploads = await rows.every(
+        server.database, Upload, SQL["uploads"], visit.browser.session_parameters
+    )
     begun = [each for each in uploads if each.is_of(name, int(length), form.get("format"))]
     ticket = await (_renew(server, visit, begun[0]) if begun else _create(server, visit))
     if ticket is None:
@@ -243,7 +245,7 @@ def _json(content: Mapping[str, object], status: int = 200) -> Response:
 async def _create(server: Server, visit: Visit) -> Token | None:
     """Return the ticket of a new upload; None: the session has ended, or the sign-in is too old."""
     ticket = tokens.mint(tokens.UPLOAD, visit.person.user_id)
-    given = {**_session_parameters(visit), "ticket_hash": ticket.hash}
+    given = {**visit.browser.session_parameters, "ticket_hash": ticket.hash}
     created = await rows.one(server.database, _Created, SQL["create_upload"], given)
     return None if created is None else ticket
 
@@ -261,10 +263,8 @@ async def cancel(server: Server, request: Request) -> Response:
     upload_id = _id(form.get("upload"))
     if upload_id is None:
         raise InvalidRequest("the parameter upload must be that of the page")
-    try:
-        server.signer.check_form(request, form, visit.browser)
-    except StaleForm as error:
-        return await _answer(server, visit, problem=confirm.problem(error), status=403)
+    if server.is_stale_form(request, form, visit):
+        return await _answer(server, visit, problem=sign_in.OUT_OF_DATE, status=403)
     if not await _change(server, visit, "cancel_upload", {"upload_id": upload_id}):
         return await _answer(server, visit, problem=_UPLOAD_GONE, status=409)
     return server.pages.redirect_browser(f"{PATH}?done=canceled", visit.browser)
@@ -285,7 +285,7 @@ async def undo(server: Server, request: Request) -> Response:
         server.check_fresh_form(request, form, visit)
     except StaleForm as error:
         return _undo_page(server, visit, undoable, problem=confirm.problem(error), status=403)
-    given = {**_session_parameters(visit), "import_id": undoable.import_id}
+    given = {**visit.browser.session_parameters, "import_id": undoable.import_id}
     outcome = await rows.one(server.database, _Outcome, SQL["request_undo"], given)
     problem = "signed_out" if outcome is None else outcome.problem
     if problem == "signed_out":
@@ -297,7 +297,7 @@ async def undo(server: Server, request: Request) -> Response:
 
 async def _undoable(server: Server, visit: Visit, form: Form) -> Undoable:
     """Return the import that a link or form names. Raises NotFound, also for another person's."""
-    given = {**_session_parameters(visit), "import_id": _id(form.get("import"))}
+    given = {**visit.browser.session_parameters, "import_id": _id(form.get("import"))}
     if given["import_id"] is None:
         raise NotFound
     found = await rows.one(server.database, Undoable, SQL["import"], given)
@@ -320,7 +320,7 @@ def _undo_page(
 
 
 async def _change(server: Server, visit: Visit, statement: str, given: Parameters) -> bool:
-    parameters = {**_session_parameters(visit), **given}
+    parameters = {**visit.browser.session_parameters, **given}
     changed = await rows.one(server.database, _Change, SQL[statement], parameters)
     return changed is not None and changed.is_done
 
@@ -348,7 +348,7 @@ async def _answer(
     problem: str | None = None,
     status: int = 200,
 ) -> Response:
-    session = _session_parameters(visit)
+    session = visit.browser.session_parameters
     given = {**session, "most": PAGE_SIZE + 1, "before": before}
     # Archives may have a hundred thousand members, whose counts take a second to add up.
     imports = await rows.every(server.slow, Import, SQL["imports"], given)
@@ -379,11 +379,6 @@ def _upload_content(server: Server) -> dict[str, object]:
         "groups": sources.GROUPS,
         "most": size(server.settings.upload_mib * 2**20),
     }
-
-
-def _session_parameters(visit: Visit) -> Parameters:
-    session = visit.browser.session
-    return {"user_id": session.user_id, "session_hash": session.hash}
 
 
 def sentence(reason: str) -> str:

@@ -24,7 +24,7 @@ from authserver.errors import InvalidRequest
 from authserver.forms import Form
 from authserver.pages import back, sign_in
 from authserver.people import names
-from authserver.people.sessions import SignInNeeded, StaleForm, Visit
+from authserver.people.sessions import SignInNeeded, Visit
 from authserver.rows import Parameters, Row
 from authserver.web.page import Page
 from authserver.web.server import Server
@@ -174,10 +174,7 @@ class _Change:
 
 async def show(server: Server, request: Request) -> Response:
     """Show the time without a category, the rules in their order, and the scores; or what a link names."""
-    query = forms.decode(request.scope["query_string"])
-    view = back.path(query)
-    linked = back.texts(query, *FIELDS, "match")
-    visit = await server.visit(request, back.address(PATH, linked, view), back=view)
+    query, linked, visit = await back.read_link(server, request, PATH, *FIELDS, "match")
     draft = _linked_draft(linked)
     if draft is not None:
         return await _choice(server, visit, draft)
@@ -214,7 +211,9 @@ async def _choice(server: Server, visit: Visit, draft: Draft) -> Response:
     if preview is not None and preview.problem is not None:
         problems = {"pattern": PROBLEMS[preview.problem]}
         return await _answer(server, visit, draft, problems=problems, status=400)
-    scores = await rows.every(server.database, Score, SQL["scores"], _session_parameters(visit))
+    scores = await rows.every(
+        server.database, Score, SQL["scores"], visit.browser.session_parameters
+    )
     content = {
         "back": visit.back,
         "draft": draft,
@@ -238,9 +237,9 @@ def _is_same(rule: Rule, draft: Draft) -> bool:
 
 async def add(server: Server, request: Request) -> Response:
     """Add a rule, also one that was just removed, or show a preview of it."""
-    form, visit = await _read_form(server, request)
+    form, visit = await back.read_form(server, request, PATH)
     draft = _draft(form)
-    if _is_stale(server, request, form, visit):
+    if server.is_stale_form(request, form, visit):
         return await _out_of_date(server, visit, draft)
     is_for_preview = form.get("what") not in ("add", "restore")
     problems = _problems(draft, needs_category=not is_for_preview)
@@ -269,7 +268,7 @@ async def add(server: Server, request: Request) -> Response:
 
 async def put(server: Server, request: Request) -> Response:
     """Put a site or application without a category into one, by adding an exact rule."""
-    form, visit = await _read_form(server, request)
+    form, visit = await back.read_form(server, request, PATH)
     field, _, quoted = (form.get("put") or "").partition(" ")
     # Browsers change line breaks in form values, so the page percent-encodes the name.
     name = unquote(quoted, errors="surrogateescape")
@@ -277,7 +276,7 @@ async def put(server: Server, request: Request) -> Response:
     is_ours = field in ("app", "domain") and forms.is_text(name)
     if not is_ours or _problems(draft, needs_category=True):
         raise InvalidRequest("the parameters put and category must be those of the page")
-    if _is_stale(server, request, form, visit):
+    if server.is_stale_form(request, form, visit):
         return await _out_of_date(server, visit, into=draft.category)
     problem = await _add(server, visit, draft)
     if problem is not None:
@@ -289,9 +288,9 @@ async def put(server: Server, request: Request) -> Response:
 
 async def change(server: Server, request: Request) -> Response:
     """Move a rule up or down, remove it, or fill the form with it."""
-    form, visit = await _read_form(server, request)
+    form, visit = await back.read_form(server, request, PATH)
     what, rule = _requested_change(form)
-    if _is_stale(server, request, form, visit):
+    if server.is_stale_form(request, form, visit):
         return await _out_of_date(server, visit)
     before = await _rules(server, visit)
     if what == "edit":
@@ -336,14 +335,14 @@ async def _edit(server: Server, visit: Visit, rule: Rule | None) -> Response:
 
 async def score(server: Server, request: Request) -> Response:
     """Set the productivity score of a category."""
-    form, visit = await _read_form(server, request)
+    form, visit = await back.read_form(server, request, PATH)
     score_choice = ScoreChoice(
         recorded_name(form.get("scored") or "", MAX_CATEGORY), form.get("score") or ""
     )
     scores = {str(number): number for number in SCORES}
     if score_choice.score != USUAL and score_choice.score not in scores:
         raise InvalidRequest("the parameter score must be one of the page")
-    if _is_stale(server, request, form, visit):
+    if server.is_stale_form(request, form, visit):
         return await _out_of_date(server, visit, score_choice=score_choice)
     problem = _category_problem(score_choice.category)
     if problem is None:
@@ -358,7 +357,7 @@ async def score(server: Server, request: Request) -> Response:
 
 
 async def _rules(server: Server, visit: Visit) -> list[Rule]:
-    return await rows.every(server.database, Rule, SQL["rules"], _session_parameters(visit))
+    return await rows.every(server.database, Rule, SQL["rules"], visit.browser.session_parameters)
 
 
 async def _place(server: Server, visit: Visit, draft: Draft) -> tuple[str, int]:
@@ -387,21 +386,6 @@ def _requested_change(form: Form) -> tuple[Literal["up", "down", "remove", "edit
             except ValueError:
                 break
     raise InvalidRequest("one of the parameters up, down, remove and edit must name a rule")
-
-
-async def _read_form(server: Server, request: Request) -> tuple[Form, Visit]:
-    form = await forms.read(request)
-    form.check()
-    view = back.path(form)
-    return form, await server.visit(request, back.address(PATH, {}, view), back=view)
-
-
-def _is_stale(server: Server, request: Request, form: Form, visit: Visit) -> bool:
-    try:
-        server.signer.check_form(request, form, visit.browser)
-    except StaleForm:
-        return True
-    return False
 
 
 def _draft(form: Form) -> Draft:
@@ -478,11 +462,6 @@ async def _add(server: Server, visit: Visit, draft: Draft) -> str | None:
     return await _outcome(server, visit, "replace" if draft.replaces else "add", vars(draft))
 
 
-def _session_parameters(visit: Visit) -> Parameters:
-    session = visit.browser.session
-    return {"user_id": session.user_id, "session_hash": session.hash}
-
-
 async def _query(
     server: Server, visit: Visit, shape: type[Row], statement: str, given: Parameters
 ) -> list[Row]:
@@ -491,7 +470,7 @@ async def _query(
         server.slow,
         shape,
         SQL[statement],
-        {**_session_parameters(visit), **given},
+        {**visit.browser.session_parameters, **given},
         preceded_by=SQL["limit_time"],
     )
 
@@ -607,7 +586,7 @@ async def _answer(
         "uncategorized": None if is_slow else await _uncategorized(server, visit),
         "rules": listed,
         "scores": await rows.every(
-            server.database, Score, SQL["scores"], _session_parameters(visit)
+            server.database, Score, SQL["scores"], visit.browser.session_parameters
         ),
         "fields": FIELDS,
         "matches": MATCHES,

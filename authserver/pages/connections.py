@@ -102,10 +102,7 @@ class _Change:
 
 async def show(server: Server, request: Request) -> Response:
     """Show the list and the kinds to connect, the form of a kind, or the connection that the query names."""
-    query = forms.decode(request.scope["query_string"])
-    view = back.path(query)
-    linked = back.texts(query, "connection", "new")
-    visit = await server.visit(request, back.address(PATH, linked, view), back=view)
+    query, linked, visit = await back.read_link(server, request, PATH, "connection", "new")
     done = _DONE.get(query.get("done") or "")
     if "connection" in linked:
         connection = await _connection(server, visit, linked["connection"])
@@ -224,7 +221,7 @@ async def pause(server: Server, request: Request) -> Response:
     what = form.get("what")
     if what not in ("pause", "continue"):
         raise InvalidRequest("the parameter what must be one of the page")
-    if _is_stale(server, request, form, visit):
+    if server.is_stale_form(request, form, visit):
         return _one(server, visit, connection, problem=sign_in.OUT_OF_DATE, status=403)
     if not await _change(server, visit, connection, "pause", {"is_paused": what == "pause"}):
         return _one(server, visit, connection, problem=_OVER, status=409)
@@ -236,7 +233,7 @@ async def pause(server: Server, request: Request) -> Response:
 async def pull(server: Server, request: Request) -> Response:
     """Have the worker pull a connection now."""
     form, visit, connection = await _read_form(server, request)
-    if _is_stale(server, request, form, visit):
+    if server.is_stale_form(request, form, visit):
         return _one(server, visit, connection, problem=sign_in.OUT_OF_DATE, status=403)
     if not await _change(server, visit, connection, "pull", {}):
         return _one(server, visit, connection, problem=_PULLED_ALREADY, status=409)
@@ -244,31 +241,21 @@ async def pull(server: Server, request: Request) -> Response:
     return _redirect(server, visit, query)
 
 
-def _is_stale(server: Server, request: Request, form: Form, visit: Visit) -> bool:
-    try:
-        server.signer.check_form(request, form, visit.browser)
-    except StaleForm:
-        return True
-    return False
-
-
 async def _change(
     server: Server, visit: Visit, connection: Connection, statement: str, given: Parameters
 ) -> bool:
     """Run a change that needs no fresh sign-in, and return whether it was done."""
     which = {"connection_id": connection.connection_id}
-    parameters = {**_session_parameters(visit), **which, **given}
+    parameters = {**visit.browser.session_parameters, **which, **given}
     changed = await rows.one(server.database, _Change, SQL[statement], parameters)
     return changed is not None and changed.is_done
 
 
 async def ask_end(server: Server, request: Request) -> Response:
     """Ask whether to end a connection, and what becomes of what it brought."""
-    query = forms.decode(request.scope["query_string"])
-    view = back.path(query)
-    linked = back.texts(query, "connection")
-    address = back.address(f"{PATH}/end", linked, view)
-    visit = await server.visit(request, address, is_fresh=True, back=view)
+    _, linked, visit = await back.read_link(
+        server, request, f"{PATH}/end", "connection", is_fresh=True
+    )
     return _end_page(server, visit, await _connection(server, visit, linked.get("connection")))
 
 
@@ -297,7 +284,7 @@ async def _decide(
 ) -> str | None:
     """Run a statement that records a security event, and return why it was refused, or None."""
     origin = events.request_origin(request)
-    parameters = {**_session_parameters(visit), **origin.parameters, **given}
+    parameters = {**visit.browser.session_parameters, **origin.parameters, **given}
     outcome = await rows.one(server.database, _Outcome, SQL[statement], parameters)
     problem = "signed_out" if outcome is None else outcome.problem
     if problem is None:
@@ -343,23 +330,14 @@ def _draft(form: Form) -> Draft:
 
 async def _read_form(server: Server, request: Request) -> tuple[Form, Visit, Connection]:
     """Return a form about one connection. Raises NotFound, also for another person's."""
-    form = await forms.read(request)
-    form.check()
-    view = back.path(form)
-    linked = back.texts(form, "connection")
-    visit = await server.visit(request, back.address(PATH, linked, view), back=view)
-    return form, visit, await _connection(server, visit, linked.get("connection"))
-
-
-def _session_parameters(visit: Visit) -> Parameters:
-    session = visit.browser.session
-    return {"user_id": session.user_id, "session_hash": session.hash}
+    form, visit = await back.read_form(server, request, PATH, "connection")
+    return form, visit, await _connection(server, visit, form.get("connection"))
 
 
 async def _connections(
     server: Server, visit: Visit, connection_id: UUID | None = None
 ) -> list[Connection]:
-    given = {**_session_parameters(visit), "connection_id": connection_id}
+    given = {**visit.browser.session_parameters, "connection_id": connection_id}
     return await rows.every(server.database, Connection, SQL["connections"], given)
 
 

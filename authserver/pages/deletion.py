@@ -54,11 +54,10 @@ async def submit(server: Server, request: Request) -> Response:
         wrong = "This is not the e-mail address of your account. Nothing was deleted."
         page = await _page(server, visit.person, typed, email_problem=wrong, status=400)
         return server.pages.render(page, visit.browser)
-    session = visit.browser.session
     ended = await changes.run(
         server.database,
         SQL["delete_account"],
-        {"user_id": session.user_id, "session_hash": session.hash},
+        visit.browser.session_parameters,
         events.request_origin(request),
     )
     if not ended:

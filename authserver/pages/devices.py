@@ -16,12 +16,11 @@ from uuid import UUID
 from starlette.requests import Request
 from starlette.responses import Response
 
-from authserver import forms, rows
+from authserver import rows
 from authserver.errors import InvalidRequest, NotFound
-from authserver.forms import Form
 from authserver.pages import back, sign_in
 from authserver.people import names
-from authserver.people.sessions import SignInNeeded, StaleForm, Visit
+from authserver.people.sessions import SignInNeeded, Visit
 from authserver.rows import Parameters
 from authserver.web.page import Page
 from authserver.web.server import Server
@@ -68,10 +67,7 @@ class _Change:
 
 async def show(server: Server, request: Request) -> Response:
     """Show a page of the list, or the device that the query names."""
-    query = forms.decode(request.scope["query_string"])
-    view = back.path(query)
-    linked = back.texts(query, "device")
-    visit = await server.visit(request, back.address(PATH, linked, view), back=view)
+    query, linked, visit = await back.read_link(server, request, PATH, "device")
     if linked:
         device = await _device(server, visit, linked["device"])
         return _one(server, visit, device, done=_DONE.get(query.get("done") or ""))
@@ -89,10 +85,10 @@ async def show(server: Server, request: Request) -> Response:
 
 async def rename(server: Server, request: Request) -> Response:
     """Give a device a name for people; without one it has that of its trackers."""
-    form, visit = await _read_form(server, request)
+    form, visit = await back.read_form(server, request, PATH, "device")
     device = await _device(server, visit, form.get("device"))
     typed = form.get("name") or ""
-    if _is_stale(server, request, form, visit):
+    if server.is_stale_form(request, form, visit):
         return _one(server, visit, device, typed, problem=sign_in.OUT_OF_DATE, status=403)
     name = typed.strip()
     problem = names.problem(name) if name and name != device.name else None
@@ -104,12 +100,12 @@ async def rename(server: Server, request: Request) -> Response:
 
 async def retire(server: Server, request: Request) -> Response:
     """Retire a device, or end that."""
-    form, visit = await _read_form(server, request)
+    form, visit = await back.read_form(server, request, PATH, "device")
     device = await _device(server, visit, form.get("device"))
     what = form.get("what")
     if what not in ("retire", "use"):
         raise InvalidRequest("the parameter what must be one of the page")
-    if _is_stale(server, request, form, visit):
+    if server.is_stale_form(request, form, visit):
         return _one(server, visit, device, problem=sign_in.OUT_OF_DATE, status=403)
     return await _change(server, visit, device, "retire", {"is_retired": what == "retire"})
 
@@ -117,7 +113,7 @@ async def retire(server: Server, request: Request) -> Response:
 async def _change(
     server: Server, visit: Visit, device: Device, statement: str, given: Parameters
 ) -> Response:
-    parameters = {**_session_parameters(visit), "device_id": device.device_id, **given}
+    parameters = {**visit.browser.session_parameters, "device_id": device.device_id, **given}
     changed = await rows.one(server.database, _Change, SQL[statement], parameters)
     if changed is None or not changed.is_done:
         raise SignInNeeded(visit.browser, back.address(PATH, {}, visit.back))
@@ -126,32 +122,11 @@ async def _change(
     return server.pages.redirect_browser(back.address(PATH, query, visit.back), visit.browser)
 
 
-async def _read_form(server: Server, request: Request) -> tuple[Form, Visit]:
-    form = await forms.read(request)
-    form.check()
-    view = back.path(form)
-    linked = back.texts(form, "device")
-    return form, await server.visit(request, back.address(PATH, linked, view), back=view)
-
-
-def _is_stale(server: Server, request: Request, form: Form, visit: Visit) -> bool:
-    try:
-        server.signer.check_form(request, form, visit.browser)
-    except StaleForm:
-        return True
-    return False
-
-
-def _session_parameters(visit: Visit) -> Parameters:
-    session = visit.browser.session
-    return {"user_id": session.user_id, "session_hash": session.hash}
-
-
 async def _devices(
     server: Server, visit: Visit, most: int, skipped: int, device_id: UUID | None = None
 ) -> list[Device]:
     given = {"most": most, "skipped": skipped, "device_id": device_id}
-    parameters = {**_session_parameters(visit), **given}
+    parameters = {**visit.browser.session_parameters, **given}
     return await rows.every(server.database, Device, SQL["devices"], parameters)
 
 

@@ -21,7 +21,7 @@ from authserver.errors import InvalidRequest
 from authserver.forms import Form
 from authserver.pages import back, categories, sign_in
 from authserver.people import names
-from authserver.people.sessions import SignInNeeded, StaleForm, Visit
+from authserver.people.sessions import SignInNeeded, Visit
 from authserver.rows import Parameters
 from authserver.web.page import Page
 from authserver.web.server import Server
@@ -177,10 +177,7 @@ def filters(metric: str) -> tuple[str, ...]:
 
 async def show(server: Server, request: Request) -> Response:
     """Show the goals and the form, which is empty or filled with the goal that the query names."""
-    query = forms.decode(request.scope["query_string"])
-    view = back.path(query)
-    linked = back.texts(query, "goal")
-    visit = await server.visit(request, back.address(PATH, linked, view), back=view)
+    query, linked, visit = await back.read_link(server, request, PATH, "goal")
     done = _DONE.get(query.get("done") or "")
     chosen = _id(linked.get("goal"))
     if chosen is None:
@@ -197,9 +194,9 @@ async def show(server: Server, request: Request) -> Response:
 
 async def save(server: Server, request: Request) -> Response:
     """Add a goal, or change the one that the form names."""
-    form, visit = await _read_form(server, request)
+    form, visit = await back.read_form(server, request, PATH, ignoring=("on",))
     draft = _draft(form)
-    if _is_stale(server, request, form, visit):
+    if server.is_stale_form(request, form, visit):
         return await _answer(server, visit, draft, problem=sign_in.OUT_OF_DATE, status=403)
     before = None
     if draft.goal:
@@ -217,12 +214,12 @@ async def save(server: Server, request: Request) -> Response:
 
 async def change(server: Server, request: Request) -> Response:
     """Pause, continue or remove a goal."""
-    form, visit = await _read_form(server, request)
+    form, visit = await back.read_form(server, request, PATH, ignoring=("on",))
     what, goal_id = _requested_change(form)
-    if _is_stale(server, request, form, visit):
+    if server.is_stale_form(request, form, visit):
         return await _answer(server, visit, problem=sign_in.OUT_OF_DATE, status=403)
     before = await _goals(server, visit)
-    given: Parameters = {**_session_parameters(visit), "goal_id": goal_id}
+    given: Parameters = {**visit.browser.session_parameters, "goal_id": goal_id}
     if what == "remove":
         changed = await rows.one(server.database, _Change, SQL["remove"], given)
     else:
@@ -240,12 +237,12 @@ async def change(server: Server, request: Request) -> Response:
 
 async def restore(server: Server, request: Request) -> Response:
     """Add a goal that was just removed."""
-    form, visit = await _read_form(server, request)
+    form, visit = await back.read_form(server, request, PATH, ignoring=("on",))
     try:
         goal = Goal.model_validate_json(form.get("removed") or "")
     except ValidationError as error:
         raise InvalidRequest("the parameter removed must be that of the page") from error
-    if _is_stale(server, request, form, visit):
+    if server.is_stale_form(request, form, visit):
         return await _answer(server, visit, problem=sign_in.OUT_OF_DATE, removed=goal, status=403)
     problem = await _put(server, visit, goal)
     if problem is not None:
@@ -458,28 +455,8 @@ def _id(text: str | None) -> UUID | None:
         return None
 
 
-async def _read_form(server: Server, request: Request) -> tuple[Form, Visit]:
-    form = await forms.read(request)
-    form.check(ignoring=("on",))
-    view = back.path(form)
-    return form, await server.visit(request, back.address(PATH, {}, view), back=view)
-
-
-def _is_stale(server: Server, request: Request, form: Form, visit: Visit) -> bool:
-    try:
-        server.signer.check_form(request, form, visit.browser)
-    except StaleForm:
-        return True
-    return False
-
-
-def _session_parameters(visit: Visit) -> Parameters:
-    session = visit.browser.session
-    return {"user_id": session.user_id, "session_hash": session.hash}
-
-
 async def _goals(server: Server, visit: Visit) -> list[Goal]:
-    return await rows.every(server.database, Goal, SQL["goals"], _session_parameters(visit))
+    return await rows.every(server.database, Goal, SQL["goals"], visit.browser.session_parameters)
 
 
 async def _put(server: Server, visit: Visit, goal: Goal) -> str | None:
@@ -488,7 +465,7 @@ async def _put(server: Server, visit: Visit, goal: Goal) -> str | None:
         name: [*map(str, value)] if isinstance(value, tuple) else value
         for name, value in goal.model_dump().items()
     }
-    given = {**_session_parameters(visit), **values}
+    given = {**visit.browser.session_parameters, **values}
     outcome = await rows.one(server.database, _Outcome, SQL["put"], given)
     problem = "signed_out" if outcome is None else outcome.problem
     if problem == "signed_out":
@@ -541,7 +518,7 @@ async def _answer(
             server.database,
             categories.Score,
             categories.SQL["scores"],
-            _session_parameters(visit),
+            visit.browser.session_parameters,
         ),
     }
     page = Page("goals.html", content, status, current_path=PATH)

@@ -151,12 +151,7 @@ def _continue(server: Server, visit: Visit) -> Response:
 
 
 async def _progress(server: Server, browser: Browser) -> Progress:
-    session = browser.session
-    given = {
-        "user_id": session.user_id,
-        "session_hash": session.hash,
-        "scopes": list(SCOPES),
-    }
+    given = {**browser.session_parameters, "scopes": list(SCOPES)}
     (progress,) = await rows.every(server.database, Progress, SQL["progress"], given)
     return progress
 

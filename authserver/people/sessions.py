@@ -86,6 +86,11 @@ class Browser:
     """The id by which the browser is already known to the person's account."""
 
     @property
+    def session_parameters(self) -> Parameters:
+        """Return what functions of the database need to look up the session of a signed-in person."""
+        return {"user_id": self.session.user_id, "session_hash": self.session.hash}
+
+    @property
     def form_hashes(self) -> tuple[bytes, ...]:
         """The hashes of the sessions whose forms this browser may send.
 

@@ -16,6 +16,7 @@ from authserver.people.sessions import (
     OldSignIn,
     Signer,
     SignInNeeded,
+    StaleForm,
     Visit,
 )
 from authserver.people.throttle import Throttle
@@ -66,6 +67,17 @@ class Server:
         if is_fresh and not browser.person.is_fresh:
             raise ConfirmationNeeded(browser, path)
         return Visit(browser, browser.person, back)
+
+    def is_stale_form(self, request: Request, form: Form, visit: Visit) -> bool:
+        """Return whether ``form`` is of an earlier session of its sender: then show the page again.
+
+        Raises ForgedForm.
+        """
+        try:
+            self.signer.check_form(request, form, visit.browser)
+        except StaleForm:
+            return True
+        return False
 
     def check_fresh_form(self, request: Request, form: Form, visit: Visit) -> None:
         """Check ``form`` and that its sender authenticated recently.
