@@ -6,7 +6,7 @@ service **the worker pulls**, with an address, a name or a key of the person
 (``resourceserver.integrations.pulls``). Pages and commands offer what is listed here.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -55,6 +55,17 @@ class Kind:
     reads: str | None = None
     """The scope that the application may get as well: "may also show my totals"."""
     fields: tuple[Field, ...] = ()
+
+    @property
+    def has_secrets(self) -> bool:
+        """Whether something of it is sealed."""
+        return any(each.is_secret for each in self.fields)
+
+    def is_offered(self, receivers: Collection[str], *, can_seal: bool) -> bool:
+        """Tell whether the operator has switched on what it needs: its receiver, or a key for secrets."""
+        if self.way == "sends":
+            return self.name in receivers
+        return can_seal or not self.has_secrets
 
 
 _KINDS: Final = (

@@ -90,7 +90,7 @@ def add_connection(
     if show_totals and kind.reads is None:
         raise click.ClickException(f"{kind.name} shows no totals")
     public = sealing_keys.public_key(chosen)
-    if kind.way == "is_pulled" and public is None:
+    if kind.has_secrets and public is None:
         raise click.ClickException(_NO_KEY.format(kind=kind.name))
     typed = {**_values(kind, assignments), **_secrets(kind, from_stdin=secret_stdin)}
     draft = Draft(kind, (kind.title if name is None else name).strip(), typed, show_totals)
@@ -183,7 +183,7 @@ def renew_secrets(chosen: Settings, connection_id: UUID, *, secret_stdin: bool) 
             SQL["pulled_connection"], {"connection_id": connection_id}
         ).fetchone()
     kind = None if row is None else KINDS.get(row[1])
-    if row is None or kind is None or not any(each.is_secret for each in kind.fields):
+    if row is None or kind is None or not kind.has_secrets:
         raise click.ClickException(f"there is no connection {connection_id} with secrets")
     public = sealing_keys.public_key(chosen)
     if public is None:

@@ -18,7 +18,6 @@ from resourceserver.ingest import route as ingest
 from resourceserver.mcp import protocol, rate_limit, route
 from resourceserver.uploads import route as uploads
 from shared import API_VERSION, connections
-from shared.connections import Kind
 from shared.scopes import SCOPES
 from shared.settings import Deployment, Settings
 
@@ -189,7 +188,11 @@ def of(chosen: Settings) -> CapabilitiesBody:
         ),
         integrations=[
             IntegrationOffer(
-                provider=kind.name, kind=kind.data, configured=_is_offered(kind, chosen)
+                provider=kind.name,
+                kind=kind.data,
+                configured=kind.is_offered(
+                    chosen.receivers, can_seal=chosen.sealing_public_key is not None
+                ),
             )
             for kind in connections.KINDS.values()
         ],
@@ -220,9 +223,3 @@ def routes(chosen: Settings) -> list[Route]:
         return Response(body, headers=headers, media_type="application/json")
 
     return [Route(CAPABILITIES.path, capabilities, name=CAPABILITIES.name)]
-
-
-def _is_offered(kind: Kind, chosen: Settings) -> bool:
-    if kind.way == "sends":
-        return kind.name in chosen.receivers
-    return chosen.sealing_public_key is not None or not any(each.is_secret for each in kind.fields)

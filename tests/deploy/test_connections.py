@@ -182,7 +182,7 @@ def test_a_mistake_is_one_line_and_changes_nothing(
     assert owner.execute("select count(*) from profile.connection").fetchone() == (0,)
 
 
-def test_without_a_key_for_sealing_nothing_is_pulled(
+def test_without_a_key_for_sealing_only_what_has_no_secret_is_pulled(
     deployment: Settings, owner: Rows, alice: Person
 ) -> None:
     result = run(deployment, f"connection add github {alice.email}", typed="x\n")
@@ -190,6 +190,9 @@ def test_without_a_key_for_sealing_nothing_is_pulled(
     assert result.exit_code == 1
     assert "SVC_SEALING_PUBLIC_KEY" in result.stderr
     assert owner.execute("select count(*) from profile.connection").fetchone() == (0,)
+    named = run(deployment, f"connection add listenbrainz_user {alice.email} --set user=al")
+    assert named.exit_code == 0, named.output
+    assert [row["kind"] for row in listed(deployment)] == ["listenbrainz_user"]
 
 
 def test_all_connections_are_listed_newest_first(

@@ -342,7 +342,7 @@ def test_what_is_switched_off_is_not_offered_and_the_page_says_how_to_switch_it_
 
     assert "SVC_RECEIVERS=wakatime,listenbrainz,owntracks" in page.text
     assert "SVC_SEALING_PUBLIC_KEY" in page.text
-    assert "?new=" not in page.text
+    assert re.findall(r"\?new=(\w+)", page.text) == ["listenbrainz_user"]
     for answer in (
         closed.get(f"{PATH}?new=owntracks"),
         closed.get(f"{PATH}?new=lastfm"),

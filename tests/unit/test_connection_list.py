@@ -41,9 +41,12 @@ def test_every_state_has_words_and_every_kind_a_heading() -> None:
 def test_only_what_is_switched_on_is_offered() -> None:
     nothing = Settings(receivers=(), sealing_public_key=None)
 
-    assert connection_list.offered(nothing) == {}
+    # What needs no secret needs no key for sealing.
+    without_secrets = {"Music": [KINDS["listenbrainz_user"]]}
+    assert connection_list.offered(nothing) == without_secrets
     assert connection_list.offered(replace(nothing, receivers=("health",))) == {
-        "Health": [KINDS["health"]]
+        **without_secrets,
+        "Health": [KINDS["health"]],
     }
     assert connection_list.offered(replace(nothing, sealing_public_key="a key")).keys() == {
         "Coding",
