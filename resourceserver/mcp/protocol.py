@@ -67,6 +67,8 @@ _NAMED_BY: Final = {"tools/call": "name", "prompts/get": "name", "resources/read
 """The methods whose parameter the header NAME_HEADER repeats, and that parameter."""
 
 _BASE64: Final = re.compile(r"=\?base64\?(.*)\?=")
+END: Final = b"}}"
+"""What follows the members of a result."""
 NULL: Final = b"null"
 """The id of an answer to a message without a readable id."""
 _LONGEST_QUOTE: Final = 100
@@ -117,10 +119,11 @@ class Message:
         if self.is_modern:
             begin = _MODERN_RESULT if server is None else _modern_result(server)
             begin += b"," if members else b""
-        return b'{"jsonrpc":"2.0","id":%b,"result":{%b%b}}' % (
+        return b'{"jsonrpc":"2.0","id":%b,"result":{%b%b%b' % (
             self.request_id or NULL,
             begin,
             members,
+            END,
         )
 
     def refusal(self, code: int, message: str, data: Any = None) -> Refusal:

@@ -25,7 +25,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from resourceserver.api import metadata, session
+from resourceserver.api import metadata, packing, session
 from resourceserver.api.errors import (
     PRIVATE,
     Answers,
@@ -37,13 +37,13 @@ from resourceserver.api.errors import (
     TooManyRequests,
     Unauthorized,
 )
-from resourceserver.api.packing import packed
 from resourceserver.api.session import Credential, Reader
 from resourceserver.mcp import arguments, protocol
 from resourceserver.mcp.apps import APPS
 from resourceserver.mcp.arguments import ArgumentsProblem
+from resourceserver.mcp.prepacked import Prepacked
 from resourceserver.mcp.prompts import PROMPTS, PromptProblem
-from resourceserver.mcp.protocol import Message, Refusal, members, quoted
+from resourceserver.mcp.protocol import END, Message, Refusal, members, quoted
 from resourceserver.mcp.rate_limit import RateLimit
 from resourceserver.mcp.tool import ENTRY, Tool
 from shared import pipeline
@@ -142,7 +142,7 @@ class MCPEndpoint:
         if origins and is_welcome:
             response.headers["Access-Control-Allow-Origin"] = origins[0]
             response.headers["Access-Control-Expose-Headers"] = _EXPOSED
-        await packed(response)(scope, receive, send)
+        await packing.packed(response)(scope, receive, send)
 
     async def _post(self, request: Request) -> Response:
         try:
@@ -173,7 +173,8 @@ class MCPEndpoint:
                 raise TooManyRequests(
                     wait_s, f"too many requests of this account; try again in {wait_s} s"
                 )
-            return await self._respond(who, message)
+            is_packed = packing.accepts_gzip(request.headers)
+            return await self._respond(who, message, is_packed=is_packed)
         except InsufficientScope as problem:
             if problem.missing == ENTRY:
                 raise
@@ -183,13 +184,20 @@ class MCPEndpoint:
         except TooManyRequests as problem:
             return self._failed(problem, protocol.TOO_MANY_REQUESTS, request_id)
 
-    async def _respond(self, who: Credential, message: Message | Refusal) -> Response:
-        """Return the answer to a message, or to a refusal."""
+    async def _respond(
+        self, who: Credential, message: Message | Refusal, *, is_packed: bool
+    ) -> Response:
+        """Return the answer to a message, or to a refusal; ``is_packed`` if the client accepts gzip."""
         try:
             if isinstance(message, Refusal):
                 raise message
             status = 202 if message.request_id is None else 200
-            return _answer(status, await self._reply(who, message))
+            body = await self._reply(who, message)
+            constant = self._constant(message)
+            if is_packed and constant is not None and len(body) >= packing.SMALLEST:
+                begin = body[: -len(constant.plain) - len(END)]
+                return _packed_answer(constant.between(begin, END))
+            return _answer(status, body)
         except Refusal as refusal:
             # Only a checked token gets a refusal, and some are raised before the check.
             await self.reader.check(who)
@@ -236,22 +244,30 @@ class MCPEndpoint:
         if message.params.get("cursor") is not None:
             raise message.refusal(protocol.INVALID_PARAMS, "cursor: there is one page alone")
         await self.reader.check(who)
-        return _cached(message) + self._lists[message.method]
+        return _cached(message) + self._lists[message.method].plain
 
     @cached_property
-    def _lists(self) -> dict[str, bytes]:
+    def _lists(self) -> dict[str, Prepacked]:
         """The answers to the methods that list something, rendered once at the first request."""
-        return {
+        rendered = {
             "tools/list": members(tools=[tool.listing() for tool in self.tools.values()]),
             "prompts/list": members(prompts=[prompt.listing() for prompt in PROMPTS]),
             "resources/list": members(resources=[app.listing() for app in APPS]),
             "resources/templates/list": members(resourceTemplates=[]),
         }
+        return {method: Prepacked.of(plain) for method, plain in rendered.items()}
 
     @cached_property
-    def _templates(self) -> dict[str, bytes]:
+    def _templates(self) -> dict[str, Prepacked]:
         """The contents of every template by its URI, rendered once at the first request."""
-        return {app.uri: members(contents=app.contents()) for app in APPS}
+        return {app.uri: Prepacked.of(members(contents=app.contents())) for app in APPS}
+
+    def _constant(self, message: Message) -> Prepacked | None:
+        """Return the end of the answer to a message, where it is always the same."""
+        if message.method == "resources/read":
+            uri = message.params.get("uri")
+            return self._templates.get(uri) if isinstance(uri, str) else None
+        return self._lists.get(message.method)
 
     async def _resource(self, who: Credential, message: Message) -> bytes:
         """Return the members of the result of ``resources/read``."""
@@ -263,7 +279,7 @@ class MCPEndpoint:
             reason = f"there is no such resource: {quoted(uri)}"
             raise message.refusal(code, reason, {"uri": uri})
         await self.reader.check(who)
-        return _cached(message) + self._templates[uri]
+        return _cached(message) + self._templates[uri].plain
 
     async def _prompt(self, who: Credential, message: Message) -> bytes:
         """Return the members of the result of ``prompts/get``."""
@@ -418,6 +434,13 @@ def _cached(message: Message) -> bytes:
 
 def _answer(status: int, body: bytes) -> Response:
     return Response(body, status, PRIVATE, media_type=_JSON if body else None)
+
+
+def _packed_answer(body: bytes) -> Response:
+    response = _answer(200, body)
+    response.headers["Content-Encoding"] = "gzip"
+    response.headers.add_vary_header("Accept-Encoding")
+    return response
 
 
 def _tool_result(answer: bytes) -> bytes:

@@ -46,6 +46,7 @@ LABELS: Final = {
     "tool call": "POST /mcp, the same question",
     "tool status": "POST /mcp, get_data_status",
     "tool day": "POST /mcp, get_day",
+    "tool list": "POST /mcp, tools/list",
 }
 
 
@@ -83,26 +84,34 @@ def contestants(
 ) -> dict[str, Contestant]:
     """Return the contestants; ``ask`` makes one that sends its request on each connection."""
     authorization = f"Host: localhost\r\nAuthorization: Bearer {alice.token()}\r\n"
+    # As every client does; the list is long enough to be compressed.
+    authorization += "Accept-Encoding: gzip\r\n"
     me = f"GET {_ME.path} HTTP/1.1\r\n{authorization}\r\n"
     return {
         "tool me": ask(lambda: [me] * connections),
         "tool call": ask(lambda: [_call("who_am_i", authorization)] * connections),
         "tool status": ask(lambda: [_call("get_data_status", authorization)] * connections),
         "tool day": ask(lambda: [_call("get_day", authorization)] * connections),
+        "tool list": ask(lambda: [_request("tools/list", {}, authorization)] * connections),
     }
 
 
 def _call(tool: str, authorization: str) -> str:
+    headers = f"{authorization}Mcp-Name: {tool}\r\n"
+    return _request("tools/call", {"name": tool, "arguments": {}}, headers)
+
+
+def _request(method: str, params: dict[str, object], headers: str) -> str:
     meta = {
         "io.modelcontextprotocol/protocolVersion": MODERN,
         "io.modelcontextprotocol/clientCapabilities": {},
         "io.modelcontextprotocol/clientInfo": {"name": "bench", "version": "1"},
     }
-    params = {"name": tool, "arguments": {}, "_meta": meta}
-    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
+    message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params | {"_meta": meta}}
+    body = json.dumps(message)
     return (
-        f"POST /mcp HTTP/1.1\r\n{authorization}Content-Type: application/json\r\n"
+        f"POST /mcp HTTP/1.1\r\n{headers}Content-Type: application/json\r\n"
         "Accept: application/json, text/event-stream\r\n"
-        f"MCP-Protocol-Version: {MODERN}\r\nMcp-Method: tools/call\r\nMcp-Name: {tool}\r\n"
+        f"MCP-Protocol-Version: {MODERN}\r\nMcp-Method: {method}\r\n"
         f"Content-Length: {len(body)}\r\n\r\n{body}"
     )
