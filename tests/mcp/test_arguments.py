@@ -181,7 +181,10 @@ def test_a_range_of_instants_excludes_its_end_and_has_the_days_it_overlaps(
     ("first", "last", "starts_at", "ends_at", "note"),
     [
         (
-            "2025-06-16T22:00", "2025-06-17 07:30:15.5", "2025-06-16T20:00:00.000Z", "2025-06-17T05:30:15.500Z",
+            "2025-06-16T22:00",
+            "2025-06-17 07:30:15.5",
+            "2025-06-16T20:00:00.000Z",
+            "2025-06-17T05:30:15.500Z",
             None,
         ),
         # The clock is put back at three, so half past two occurs twice, and put forward at two in March.
