@@ -271,6 +271,7 @@ class Filter(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     apps: Names | None = None
+    domains: Names | None = None
     categories: Names | None = None
     productivity: (
         Annotated[
@@ -287,7 +288,7 @@ class Filter(BaseModel):
     def members(self, kind: Kind) -> tuple[str, ...]:
         """Return the members with a value that only sessions of this kind have."""
         of_kind = {
-            "app": ("apps", "categories", "productivity"),
+            "app": ("apps", "domains", "categories", "productivity"),
             "coding": ("projects", "languages"),
         }
         return tuple(name for name in of_kind[kind] if getattr(self, name) is not None)
@@ -317,7 +318,7 @@ class Filtered(InPeriod):
 
     def has_names(self) -> bool:
         """Tell whether the filter has names, which may be unknown."""
-        lists = ("apps", "categories", "projects", "languages")
+        lists = ("apps", "domains", "categories", "projects", "languages")
         return self.filter is not None and any(getattr(self.filter, name) for name in lists)
 
     def chosen_kind(self) -> Kind:

@@ -197,6 +197,9 @@ def test_coding_is_added_up_by_project_and_language(
         ({"group_by": ["day"], "filter": {"projects": ["web"], "languages": ["Python"]}}, "coding", 15),
         ({"filter": {"apps": ["code", "CHAT"]}}, "app", 145),
         ({"filter": {"categories": ["News"]}}, "app", 20),
+        ({"filter": {"domains": ["EXAMPLE.org"]}}, "app", 20),
+        ({"group_by": "day", "filter": {"domains": "example.org", "apps": "Code"}}, "app", 0),
+        ({"filter": {"languages": ["Python"]}}, "coding", 75),
         ({"filter": {"productivity": ["productive", "neutral"]}}, "app", 145),
         ({"filter": {"apps": ["Code"], "categories": ["News"]}}, "app", 0),
         ({"group_by": ["device"], "filter": {"apps": ["Chat"]}}, "app", 10),
@@ -226,6 +229,7 @@ def test_names_without_a_match_are_listed(assistant: Assistant, sessions: Person
     ("member", "name", "nearest"),
     [
         ("apps", "Chatt", "Chat"),
+        ("domains", "exampel.org", "example.org"),
         ("categories", "Developing", "Development"),
         ("projects", "wed", "web"),
         ("languages", "Pyhton", "Python"),

@@ -201,6 +201,18 @@ def test_a_short_page_skips_sessions_that_do_not_match(
     assert (names(answer), answer["next_cursor"]) == (["Code"], None)
 
 
+def test_a_filter_by_site_includes_the_sites_that_are_parts_of_it(
+    assistant: Assistant, alice: Person
+) -> None:
+    on = device(alice)
+    for hour, domain in (("08", "e.org"), ("09", "News.e.org"), ("10", "the-e.org"), ("11", None)):
+        use(alice, on, f"{hour}:00", f"{hour}:30", f"At {domain}", domain=domain)
+
+    answer = assistant.ask(TOOL, period="all", filter={"domains": "E.org"})
+
+    assert names(answer) == ["At News.e.org", "At e.org"]
+
+
 # Pages
 
 
@@ -337,7 +349,7 @@ def test_the_longest_row_fits_an_answer(assistant: Assistant, alice: Person) -> 
         ({"filter": {"productivity": ["good"]}}, "filter.productivity[0]: input should be 'produc"),
         (
             {"filter": {"app": ["Code"]}},
-            "filter.app: there is no such argument; there are apps, categories, productivity, ",
+            "filter.app: there is no such argument; there are apps, domains, categories, ",
         ),
         (
             {"kind": "app", "filter": {"languages": ["Python"]}},

@@ -60,10 +60,11 @@ _ROOM: Final = MOST_BYTES - 4 * 1024
 class Breakdown(Filtered):
     """Which time to add up, by which keys, and how many rows to return."""
 
-    group_by: Annotated[list[Key], Field(min_length=1, max_length=2), LISTED] = Field(
-        default=["app"],
-        description="One or two keys. app, domain and category are of kind app, project and language of"
-        " coding. Keys of time are in order, others most time first. device: at most 184 days.",
+    group_by: Annotated[list[Key], Field(min_length=1, max_length=2), LISTED] | None = Field(
+        default=None,
+        description="One or two keys. Default: app, or project for coding. app, domain and category are of"
+        " kind app, project and language of coding. Keys of time are in order, others most time first."
+        " device: at most 184 days.",
     )
     top: Annotated[int, Field(ge=1, le=MOST), WHOLE] | None = Field(
         default=None,
@@ -74,33 +75,39 @@ class Breakdown(Filtered):
     def _groups_by_what_there_is(self) -> Self:
         kind = self.chosen_kind()
         allowed = (*_OF_KIND[kind], *_OF_BOTH)
-        wrong = [key for key in self.group_by if key not in allowed]
+        keys = self.keys()
+        wrong = [key for key in keys if key not in allowed]
         reason = None
         if wrong:
             reason = (
                 f"group_by: {' and '.join(wrong)} cannot be used with kind {kind},"
                 f" which has {', '.join(allowed)}"
             )
-        elif len(set(self.group_by)) < len(self.group_by):
-            reason = f"group_by: {self.group_by[0]} is given twice"
+        elif len(set(keys)) < len(keys):
+            reason = f"group_by: {keys[0]} is given twice"
         if reason is not None:
             raise PydanticCustomError("contradiction", "{reason}", {"reason": reason})
         return self
 
     def chosen_kind(self) -> Kind:
         """Return the requested kind, or the one that the keys need."""
-        if self.kind is None and set(self.group_by) & set(_OF_KIND["coding"]):
+        if self.kind is None and set(self.group_by or ()) & set(_OF_KIND["coding"]):
             return "coding"
         return super().chosen_kind()
 
+    def keys(self) -> list[Key]:
+        """Return the requested keys, or the usual one of the kind."""
+        return self.group_by or [_OF_KIND[self.chosen_kind()][0]]
+
     def values(self) -> dict[str, Any]:
-        """Return the values with the number of rows."""
-        is_of_time = set(self.group_by) <= set(_OF_TIME)
+        """Return the values with the keys and the number of rows."""
+        keys = self.keys()
+        is_of_time = set(keys) <= set(_OF_TIME)
         top = self.top or (MOST_ROWS if is_of_time else ROWS)
         return super().values() | {
-            "group_by": list(self.group_by),
+            "group_by": list(keys),
             "is_of_time": is_of_time,
-            "is_in_order": set(self.group_by) <= _IN_ORDER,
+            "is_in_order": set(keys) <= _IN_ORDER,
             "top": top,
             "most_days": parameters.MOST_DAYS,
         }

@@ -357,21 +357,23 @@ with
 --include passing
 --include app_time
 part as materialized (
-    select spent.position,
-           spent.app,
-           spent.domain,
-           spent.category,
-           spent.device,
-           sum(spent.started)::bigint as started,
-           sum(spent.continued)::bigint as continued,
-           sum(spent.owned_ms)::bigint as owned_ms
-      from spent
+    select session.position,
+           session.app,
+           session.domain,
+           session.category,
+           session.device,
+           sum(session.started)::bigint as started,
+           sum(session.continued)::bigint as continued,
+           sum(session.owned_ms)::bigint as owned_ms
+      from spent as session
       join passing using (app, category)
-     group by spent.position,
-              spent.app,
-              spent.domain,
-              spent.category,
-              spent.device
+     where
+--include passes_as_site
+     group by session.position,
+              session.app,
+              session.domain,
+              session.category,
+              session.device
 ),
 keyed as (
     select grouped_slot.slot_group,

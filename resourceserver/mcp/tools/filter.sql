@@ -36,6 +36,17 @@ and (
        ) = any (%(productivity)s::text[])
 )
 
+-- fragment: passes_as_site
+-- A condition on the site of a `session`, which may be a part of a given one: `news.example.org` of `example.org`.
+(
+    %(domains)s::text[] = '{}'
+    or exists (
+           select
+             from unnest(%(domains)s::text[]) as name
+            where right('.' || lower(session.domain), length(name) + 1) = '.' || lower(name)
+       )
+)
+
 -- fragment: passes_as_coding
 -- A condition on the project and the language of a `session`; an unknown language is called `unknown`.
 (

@@ -67,6 +67,7 @@ requested as (
            each.n
       from (
                values ('filter.apps', %(apps)s::text[]),
+                      ('filter.domains', %(domains)s::text[]),
                       ('filter.categories', %(categories)s::text[]),
                       ('filter.projects', %(projects)s::text[]),
                       ('filter.languages', %(languages)s::text[])
@@ -78,6 +79,18 @@ quick_name (argument, name) as (
            name
       from app
      where name is not null
+     union all
+    -- With the sites that it is a part of, since a filter may name these.
+    select 'filter.domains',
+           whole.name
+      from activity.label
+     cross join lateral (
+               select array_to_string(parts[n:], '.') as name
+                 from string_to_array(label.domain, '.') as parts
+                cross join lateral generate_series(1, greatest(cardinality(parts) - 1, 1)) as n
+           ) as whole
+     where user_id = %(user_id)s
+       and domain is not null
      union all
     select 'filter.categories',
            category
@@ -135,6 +148,21 @@ known_name (argument, name) as materialized (
      where user_id = %(user_id)s
        and idle
        and (select 'filter.apps' in (select argument from missing))
+     union
+    select 'filter.domains',
+           whole.name
+      from (
+               select distinct domain
+                 from activity.app_session
+                where user_id = %(user_id)s
+                  and domain is not null
+                  and (select 'filter.domains' in (select argument from missing))
+           ) as session
+     cross join lateral (
+               select array_to_string(parts[n:], '.') as name
+                 from string_to_array(session.domain, '.') as parts
+                cross join lateral generate_series(1, greatest(cardinality(parts) - 1, 1)) as n
+           ) as whole
      union
     select 'filter.categories',
            category

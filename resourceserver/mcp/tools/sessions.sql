@@ -24,6 +24,8 @@ rule_inputs as (
                or lower(session.app) = any (array(select lower(name) from unnest(%(apps)s::text[]) as name))
            )
        and (%(search)s::text is null or strpos(lower(session.title), lower(%(search)s::text)) > 0)
+       and
+--include passes_as_site
      order by session.started_at desc,
               session.app_session_id desc
      limit case

@@ -7,14 +7,6 @@ _BY_REASON: Final[dict[str, tuple[str, ...]]] = {
         "At what time, here, did I last open beam.py?",
         "At what time was I at the office on the last day at work?",
     ),
-    "The filter has no domains": (
-        "How much YouTube was there in the last two weeks?",
-        "Which videos did I see on YouTube last week?",
-    ),
-    "Coding is not grouped by project unless it is asked for": (
-        "How much did I code on each project this quarter?",
-        "Give me a review of last week: what changed, and what did I work on?",
-    ),
     "Projects and applications cannot be compared": (
         "How much did I work on each project this quarter against the last one?",
         "Do I use Slack less than in the week before last?",
