@@ -7,7 +7,7 @@ They are JSON where a query's parameters are text, and mean the same (``resource
 import json
 import re
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import Annotated, Any, ClassVar, Final, Literal, Self, get_args
 from uuid import UUID
@@ -27,6 +27,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from resourceserver.api import parameters
+from resourceserver.mcp import corrections
 from resourceserver.mcp.protocol import quoted
 
 _MOST_PROBLEMS: Final = 10
@@ -407,7 +408,7 @@ def _contradiction(period: str | None, first: date | None, last: date | None) ->
 
 def parse(model: type[Arguments], given: Mapping[str, Any]) -> Arguments:
     """Return the arguments of a call. Raises ArgumentsProblem."""
-    known = _names(model)
+    known = corrections.members(model)
     said = {
         # For half of a surrogate pair, the validator could not say where it is.
         name if _is_encodable(name) else quoted(name): value
@@ -419,26 +420,8 @@ def parse(model: type[Arguments], given: Mapping[str, Any]) -> Arguments:
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False)
         explained = [_explain(model, each["type"], each["loc"], each["msg"]) for each in found]
-        raise ArgumentsProblem("\n".join(explained[:_MOST_PROBLEMS])) from error
-
-
-def _names(model: type[BaseModel]) -> list[str]:
-    return [field.alias or name for name, field in model.model_fields.items()]
-
-
-def _holding(model: type[BaseModel], loc: tuple[int | str, ...]) -> type[BaseModel]:
-    """Return the model of the object that has the member at ``loc``."""
-    for name in loc[:-1]:
-        fields = model.model_fields.items()
-        (annotation,) = [each.annotation for own, each in fields if (each.alias or own) == name]
-        model = next(each for each in _parts(annotation) if isinstance(each, type))
-    return model
-
-
-def _parts(annotation: Any) -> Iterator[Any]:
-    """Yield the parts of an annotation, such as the model of an optional object."""
-    yield from (part for each in get_args(annotation) for part in _parts(each))
-    yield annotation
+        lines = "\n".join(explained[:_MOST_PROBLEMS])
+        raise ArgumentsProblem(lines + corrections.suggestion(model, said)) from error
 
 
 def _explain(model: type[Arguments], kind: str, loc: tuple[int | str, ...], message: str) -> str:
@@ -449,6 +432,6 @@ def _explain(model: type[Arguments], kind: str, loc: tuple[int | str, ...], mess
     more = (f"[{each}]" if isinstance(each, int) else f".{quoted(each)}" for each in loc[1:])
     name = quoted(str(loc[0])) + "".join(more)
     if kind == "extra_forbidden":
-        known = ", ".join(_names(_holding(model, loc))) or "none"
+        known = ", ".join(corrections.members(corrections.holding(model, loc))) or "none"
         return f"{name}: there is no such argument; there are {known}"
     return f"{name}: {message[0].lower()}{message[1:]}"

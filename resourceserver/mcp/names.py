@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from resourceserver.api.bodies import Body
+from resourceserver.mcp import corrections
 from resourceserver.mcp.arguments import ArgumentsProblem
 from resourceserver.mcp.protocol import quoted
 
@@ -58,20 +59,5 @@ def problem(argument: str, name: str, known: Iterable[str]) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> list[str]:
-    """Return the known names that share most pairs of letters with ``name`` (Dice's coefficient)."""
-    own = _pairs(name)
-
-    def likeness(other: str) -> float:
-        pairs = _pairs(other)
-        return 2 * len(own & pairs) / (len(own) + len(pairs))
-
-    return sorted(dict.fromkeys(known), key=lambda each: (-likeness(each), each))[:_MOST_NEAREST]
-
-
-def _pairs(text: str) -> set[str]:
-    """Return the pairs of neighbouring letters, with the edges of the text among them.
-
-    What the metrics of devices have in common does not make them alike.
-    """
-    padded = f" {text.casefold().removeprefix('health:')} "
-    return {padded[n : n + 2] for n in range(len(padded) - 1)}
+    """Return the known names with the most similar spelling."""
+    return corrections.nearest(name, known)[:_MOST_NEAREST]

@@ -12,6 +12,7 @@ take a plain error body there for a broken server.
 
 import asyncio
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -38,7 +39,7 @@ from resourceserver.api.errors import (
     Unauthorized,
 )
 from resourceserver.api.session import Credential, Reader
-from resourceserver.mcp import arguments, protocol
+from resourceserver.mcp import arguments, corrections, protocol
 from resourceserver.mcp.apps import APPS
 from resourceserver.mcp.arguments import ArgumentsProblem
 from resourceserver.mcp.prepacked import Prepacked
@@ -57,6 +58,8 @@ _PATIENCE_S: Final = 20.0
 """The time limit for a body, so that a client that sends nothing does not hold a connection."""
 
 _TODAY: Final = pipeline.load(Path(__file__).with_name("route.sql"))["today"]
+_MOST_NEAREST: Final = 3
+"""The most tools that are suggested for an unknown name."""
 _LISTS_TTL_MS: Final = 3_600_000
 _INSTRUCTIONS_TTL_MS: Final = 300_000
 """How long clients may keep listings and instructions, which contain today's date."""
@@ -341,9 +344,12 @@ class MCPEndpoint:
             raise message.refusal(protocol.INVALID_PARAMS, "name must be a string")
         tool = self.tools.get(name)
         if tool is None:
-            raise message.refusal(protocol.INVALID_PARAMS, f"there is no such tool: {quoted(name)}")
+            known = ", ".join(_nearest(name, self.tools.values()))
+            reason = f"there is no such tool: {quoted(name)}; the nearest are {known}"
+            raise message.refusal(protocol.INVALID_PARAMS, reason)
         if not isinstance(given, dict):
-            raise message.refusal(protocol.INVALID_PARAMS, "arguments must be an object")
+            reason = "arguments must be an object, such as {}"
+            raise message.refusal(protocol.INVALID_PARAMS, reason)
         try:
             wanted = arguments.parse(tool.arguments, given)
         except ArgumentsProblem as problem:
@@ -370,6 +376,20 @@ def _names_this_machine(headers: Iterable[tuple[bytes, bytes]]) -> bool:
         return all(urlsplit(f"//{host}").hostname in _LOOPBACK for host in hosts)
     except ValueError:
         return False
+
+
+def _nearest(name: str, tools: Iterable[Tool]) -> list[str]:
+    """Return the tools whose descriptions begin with a word of an unknown name, then those spelled alike."""
+    words = [word for word in re.split(r"[\W_]+", name.lower()) if len(word) > len("get")]
+    about = {tool.name: f"{tool.title} {tool.description}".lower() for tool in tools}
+    nowhere = max(map(len, about.values()))
+
+    def first_mention(known: str) -> int:
+        places = [about[known].find(word) for word in words]
+        return min((place for place in places if place >= 0), default=nowhere)
+
+    alike = corrections.nearest(name, about)
+    return sorted(alike, key=first_mention)[:_MOST_NEAREST]
 
 
 async def _body(request: Request) -> bytes:

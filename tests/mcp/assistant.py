@@ -32,6 +32,10 @@ def routed(method: str, name: str | None = None) -> dict[str, str]:
     return headers if name is None else headers | {"Mcp-Name": name}
 
 
+SUGGESTION: Final = "\nFor example: "
+"""Begins the line with corrected arguments."""
+
+
 @dataclass(frozen=True)
 class Assistant:
     """A client with a token."""
@@ -76,7 +80,7 @@ class Assistant:
         return answer
 
     def mistake(self, tool: str, **arguments: Any) -> str:
-        """Return the error message of a tool about invalid arguments."""
+        """Return the error message of a tool about invalid arguments, without the suggestion at its end."""
         response = self.call(tool, **arguments)
         assert response.status_code == 200, response.text
         result = response.json()["result"]
@@ -84,7 +88,7 @@ class Assistant:
         assert "structuredContent" not in result
         (said,) = result["content"]
         text: str = said["text"]
-        return text
+        return text.partition(SUGGESTION)[0]
 
 
 def without_texts(value: Any) -> Any:

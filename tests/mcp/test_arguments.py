@@ -366,7 +366,7 @@ class Search(Arguments):
 
 @pytest.mark.parametrize("text", ["\ud800", 5, ["a"]])
 def test_text_that_cannot_be_encoded_is_refused(text: object) -> None:
-    with pytest.raises(ArgumentsProblem, match=r"^text: must be a string$"):
+    with pytest.raises(ArgumentsProblem, match=r"^text: must be a string\n"):
         arguments.parse(Search, {"text": text})
 
 

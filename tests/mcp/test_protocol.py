@@ -66,7 +66,10 @@ def test_arguments_that_a_tool_refuses_are_200_with_is_error(
     result = response.json()["result"]
     assert result["isError"] is True
     assert result["content"] == [
-        {"type": "text", "text": "weeks: input should be less than or equal to 52"}
+        {
+            "type": "text",
+            "text": 'weeks: input should be less than or equal to 52\nFor example: {"weeks": 52}',
+        }
     ]
 
 
