@@ -3,10 +3,6 @@
 from typing import Final
 
 _BY_REASON: Final[dict[str, tuple[str, ...]]] = {
-    "Instants are not given as local times": (
-        "At what time, here, did I last open beam.py?",
-        "At what time was I at the office on the last day at work?",
-    ),
     "Projects and applications cannot be compared": (
         "How much did I work on each project this quarter against the last one?",
         "Do I use Slack less than in the week before last?",
