@@ -133,6 +133,8 @@ def _rename(model: type[BaseModel], arguments: Arguments, loc: tuple[int | str, 
 
 def _replace(arguments: Arguments, problem: Mapping[str, Any]) -> None:
     """Replace a value by a better one; without any, remove it."""
+    if _split(arguments, problem["loc"]):
+        return
     holder, key = _holder(arguments, problem["loc"]), problem["loc"][-1]
     old, new = holder[key], None
     with suppress(ValueError, OverflowError):
@@ -154,6 +156,15 @@ def _holder(arguments: Any, loc: tuple[int | str, ...]) -> Any:
     for part in loc[:-1]:
         arguments = arguments[part]
     return arguments
+
+
+def _split(arguments: Arguments, loc: tuple[int | str, ...]) -> bool:
+    """Make a list of several words in one text; tell whether there were any."""
+    holder, key = _holder(arguments, loc[:-1]), loc[-2] if len(loc) > 1 else None
+    words = holder[key].split(",") if key is not None and isinstance(holder[key], str) else []
+    if len(words) > 1:
+        holder[key] = [word.strip() for word in words]
+    return len(words) > 1
 
 
 def _better(kind: str, value: Any, message: str, context: Mapping[str, Any]) -> Any:

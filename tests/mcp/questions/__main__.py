@@ -21,9 +21,9 @@ from httpx2 import Response
 
 from tests.mcp.assistant import Assistant
 from tests.mcp.questions.question import Question
+from tests.mcp.weight import tokens
 
 TESTS: Final = Path(__file__).parent.parent / "test_questions.py"
-BYTES_OF_A_TOKEN: Final = 4
 NOT_ANSWERED: Final = (
     "test_how_long_was_i_in_an_application_with_a_misspelled_name",
     "test_what_was_i_doing_in_a_place_where_i_never_was",
@@ -99,7 +99,7 @@ def _tokens(response: Response) -> int:
     """Return the size of what an assistant reads."""
     body = response.json()
     text = body["error"]["message"] if "error" in body else body["result"]["content"][0]["text"]
-    return len(text.encode()) // BYTES_OF_A_TOKEN
+    return tokens(len(text.encode()))
 
 
 def main() -> None:
@@ -117,7 +117,7 @@ def main() -> None:
         f"\n{len(table.lines)} questions: {counts['one call']} right with one call,"
         f" {counts['more calls']} right with more, {counts['refused']} refused, {counts['wrong']} wrong."
         f"\nMedian size of the answers of those with one call: {statistics.median(right):.0f} tokens"
-        f" of {BYTES_OF_A_TOKEN} bytes."
+        " of four bytes."
     )
 
 
