@@ -284,11 +284,17 @@ async def _decide(
 ) -> str | None:
     """Run a statement that records a security event, and return why it was refused, or None."""
     origin = events.request_origin(request)
-    parameters = {**visit.browser.session_parameters, **origin.parameters, **given}
+    event = Event(_EVENTS[statement], visit.person.user_id)
+    parameters = {
+        **visit.browser.session_parameters,
+        **origin.parameters,
+        **given,
+        "event": event.event,
+    }
     outcome = await rows.one(server.database, _Outcome, SQL[statement], parameters)
     problem = "signed_out" if outcome is None else outcome.problem
     if problem is None:
-        events.write_log([Event(_EVENTS[statement], visit.person.user_id)], origin)
+        events.write_log([event], origin)
     return problem
 
 

@@ -29,6 +29,19 @@ select connection_id,
        is_removed
   from svc.connections(%(user_id)s, %(session_hash)s, %(connection_id)s)
 
+-- fragment: event_of_outcome
+-- `new_event`: the security event of what was not refused.
+-- needs: outcome (problem)
+-- gives: new_event (client_id, event, grant_id, user_id)
+new_event as (
+    select %(event)s::text as event,
+           %(user_id)s::uuid as user_id,
+           null::text as client_id,
+           null::uuid as grant_id
+      from outcome
+     where problem is null
+),
+
 -- name: add
 -- Adds a connection with the hash of its key, or with sealed secrets. Answers why not, or null.
 with outcome as (
@@ -47,14 +60,7 @@ with outcome as (
                %(sealed)s
            ) as problem
 ),
-new_event as (
-    select 'connection_added' as event,
-           %(user_id)s::uuid as user_id,
-           null::text as client_id,
-           null::uuid as grant_id
-      from outcome
-     where problem is null
-),
+--include event_of_outcome
 --include recorded
 select problem
   from outcome
@@ -70,14 +76,7 @@ with outcome as (
                %(key_created_at)s
            ) as problem
 ),
-new_event as (
-    select 'connection_key_renewed' as event,
-           %(user_id)s::uuid as user_id,
-           null::text as client_id,
-           null::uuid as grant_id
-      from outcome
-     where problem is null
-),
+--include event_of_outcome
 --include recorded
 select problem
   from outcome
@@ -94,14 +93,7 @@ with outcome as (
                %(sealed)s
            ) as problem
 ),
-new_event as (
-    select 'connection_key_renewed' as event,
-           %(user_id)s::uuid as user_id,
-           null::text as client_id,
-           null::uuid as grant_id
-      from outcome
-     where problem is null
-),
+--include event_of_outcome
 --include recorded
 select problem
   from outcome
@@ -116,14 +108,7 @@ with outcome as (
                %(is_removed)s
            ) as problem
 ),
-new_event as (
-    select 'connection_ended' as event,
-           %(user_id)s::uuid as user_id,
-           null::text as client_id,
-           null::uuid as grant_id
-      from outcome
-     where problem is null
-),
+--include event_of_outcome
 --include recorded
 select problem
   from outcome
