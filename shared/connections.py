@@ -264,7 +264,8 @@ PROBLEMS: Final[Mapping[str, Problem]] = {
     ),
     "not_found": Problem(
         "There is nothing at this address, or nobody with this name.",
-        "Copy it again from the service, and connect again.",
+        "Copy it again from the service. Enter an address on the page of this connection; with another "
+        "name, connect again.",
     ),
     "unreachable": Problem(
         "The server of the service could not be reached.",
@@ -320,7 +321,8 @@ PROBLEMS: Final[Mapping[str, Problem]] = {
     ),
     "not_a_calendar": Problem(
         "There is no calendar at this address.",
-        "Copy the address again; it may be that of a page and not of the calendar.",
+        "Copy the address again, which may be that of a page and not of the calendar, and enter it on the "
+        "page of this connection.",
     ),
     "incomplete": Problem(
         "The calendar breaks off in the middle.",
