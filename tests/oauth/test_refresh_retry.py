@@ -67,6 +67,13 @@ def answers_kept(alice: Person) -> int:
     return count
 
 
+def let_the_time_pass(alice: Person) -> None:
+    """Let the time end in which alice's clients can repeat a refresh."""
+    alice.connection.execute(
+        "update oauth.refresh_retry set expires_at = now() where user_id = %s", [alice.user_id]
+    )
+
+
 def use(service: Service, access_token: str, path: str = "/api/v1/me") -> int:
     headers = {"Authorization": f"Bearer {access_token}"}
     return httpx2.get(f"{service.base_url}{path}", headers=headers).status_code
@@ -80,9 +87,7 @@ def test_the_same_refresh_has_the_same_answer_until_its_time_is_over(
 
     repeated = application.refresh(first["refresh_token"])
     other_text = application.refresh(first["refresh_token"], scope="")
-    alice.connection.execute(
-        "update oauth.refresh_retry set expires_at = now() where user_id = %s", [alice.user_id]
-    )
+    let_the_time_pass(alice)
     late = application.refresh(first["refresh_token"])
 
     assert repeated.status_code == 200
@@ -108,12 +113,16 @@ def test_of_eight_identical_refreshes_one_rotates_and_all_have_its_answer(
     assert application.refresh(answers[0].body["refresh_token"]).status_code == 200
 
 
-def test_of_eight_rivals_after_the_first_use_none_gets_a_pair(
-    service: Service, browser: Visitor, application: Application, alice: Person
+@pytest.mark.parametrize("end", ["the first use", "the end of the time"])
+def test_of_eight_rivals_that_come_too_late_none_gets_a_pair(
+    service: Service, browser: Visitor, application: Application, alice: Person, end: str
 ) -> None:
     first = application.pair(browser)
     second = application.refresh(first["refresh_token"]).json()
-    use(service, second["access_token"])
+    if end == "the first use":
+        use(service, second["access_token"])
+    else:
+        let_the_time_pass(alice)
 
     answers = at_once(service.auth_url, [refresh(application, first)] * RIVALS)
 
