@@ -35,8 +35,7 @@ MOST_ROWS: Final = 50
 ROWS: Final = 20
 """The rows of a list unless its arguments ask for more. An assistant pays for each."""
 IN_EVERY_ANSWER: Final = (
-    " ..._ms are milliseconds, ..._text the same in words; ..._at is UTC, ..._local in tz; truncated: there"
-    " is more."
+    " *_ms: milliseconds (*_text: in words); *_at: UTC (*_local: in tz); truncated: there is more."
 )
 """What an assistant must know of every answer. Many show it descriptions and hide schemas of answers."""
 
@@ -511,6 +510,8 @@ def _argument(described: dict[str, Any], defined: dict[str, Any]) -> dict[str, A
     if "properties" in rest:
         members = rest["properties"].items()
         rest["properties"] = {name: _argument(each, defined) for name, each in members}
+        # The message about an unknown member names the others.
+        rest.pop("additionalProperties", None)
     default = rest.get("default", 0)
     # A default of many values is in words in the description.
     if default is None or (isinstance(default, list) and len(default) > 1):

@@ -313,11 +313,10 @@ TOOLS: Final = [
     Tool(
         name="search",
         title="Search",
-        description="Finds records that have all words: windows and files that were open (in the newest"
-        " million sessions), commits, pull requests, calendar events, recordings, weekly insights and places,"
-        " as far as scopes allow. Use it for 'What do I have on pricing?', and fetch for the whole text of a"
-        " result. Not for sums of time (get_time_breakdown), nor for every session with a title"
-        " (list_sessions).",
+        description="Finds records that have all words: windows and files that were open, commits, pull"
+        " requests, calendar events, recordings, weekly insights and places, as far as scopes allow. Use it"
+        " for 'What do I have on pricing?', and fetch for the whole text of a result. Not for sums of time"
+        " (get_time_breakdown), nor for every session with a title (list_sessions).",
         scope=ENTRY,
         arguments=Search,
         answer=SearchAnswer,
