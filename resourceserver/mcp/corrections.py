@@ -23,7 +23,7 @@ _MEANT: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
     **dict.fromkeys(("end", "end_date", "until", "before", "to_date"), (("to",),)),
     **dict.fromkeys(("range", "timeframe", "time_range", "time", "days", "when"), (("period",),)),
     **dict.fromkeys(("timezone", "time_zone", "zone"), (("tz",),)),
-    **dict.fromkeys(("day",), (("date",), ("period",))),
+    **dict.fromkeys(("day", "date"), (("date",), ("period",))),
     **dict.fromkeys(("count", "n", "max", "max_results", "size", "page_size"), (("limit",), ("top",))),
     **dict.fromkeys(("top", "limit"), (("limit",), ("top",))),
     **dict.fromkeys(("q", "text", "term", "title", "query"), (("query",), ("search",))),
@@ -35,6 +35,8 @@ _MEANT: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
     **dict.fromkeys(("language", "languages"), (("filter", "languages"),)),
     **dict.fromkeys(("repo", "repositories"), (("repository",),)),
     **dict.fromkeys(("place", "city", "location", "name"), (("search",),)),
+    **dict.fromkeys(("latitude", "lat"), (("near", "latitude"),)),
+    **dict.fromkeys(("longitude", "lon", "lng"), (("near", "longitude"),)),
     **dict.fromkeys(("period_a", "current"), (("a",),)),
     **dict.fromkeys(("period_b", "previous", "compare_to"), (("b",),)),
     **dict.fromkeys(("page", "page_token", "offset"), (("cursor",),)),
@@ -66,9 +68,11 @@ _WORDS: Final = {"true": True, "yes": True, "on": True, "1": True} | {
 _SYNONYMS: Final = {
     **dict.fromkeys(("everything", "ever", "all_time", "always"), "all"),
     **{name: f"this_{name}" for name in ("week", "month", "quarter", "year")},
+    **dict.fromkeys(("next_week", "coming_week", "tomorrow", "upcoming"), "next_7_days"),
     **dict.fromkeys(("meetings", "events", "appointments"), "calendar"),
 }
 """Words for values that are spelled otherwise."""
+_DAYS: Final = ("today", "yesterday", *(name.lower() for name in calendar.day_name))
 _PREFIXES: Final = {"past_": "last_", "previous_": "last_", "current_": "this_"}
 _ALIKE: Final = 0.45
 """How alike two names must be, for one to be suggested for the other."""
@@ -137,6 +141,10 @@ def _replace(arguments: Arguments, problem: Mapping[str, Any]) -> None:
         return
     holder, key = _holder(arguments, problem["loc"]), problem["loc"][-1]
     old, new = holder[key], None
+    if key == "period" and isinstance(old, str) and (span := _span(old)) is not None:
+        del holder[key]
+        holder |= dict(zip(("from", "to"), span, strict=True))
+        return
     with suppress(ValueError, OverflowError):
         new = _better(problem["type"], old, problem["msg"], problem.get("ctx", {}))
     if _is_same(old, new):
@@ -200,13 +208,39 @@ def _from_message(value: str, message: str) -> str | None:
     """Return the day that a text may mean, or the nearest of the values that a message lists."""
     if message == "must not end before it begins":
         return "/".join(reversed(value.split("/")))
+    words = [word for word in _as_name(value).split("_") if word in _DAYS]
+    if words and "weekday" in message:
+        return words[-1]
     day = _day(value, with_time="day" not in message)
     listed = message.partition("must be one of ")[2]
-    return day or _nearest(value, re.findall(r"[a-z][a-z0-9_:]+", listed))
+    span = _span(value) if "two as" in message else None
+    return day or "/".join(span or ()) or _nearest(value, re.findall(r"[a-z][a-z0-9_:]+", listed))
 
 
 def _nearest(value: str, allowed: list[str], *, at_least: float = 0.0) -> str | None:
-    return next(iter(nearest(_as_name(value), allowed, at_least=at_least)), None)
+    name = _as_name(value)
+    if found := re.fullmatch(r"last_(\d+)_days", name):
+        # The next longer period has all of these days.
+        lengths = {
+            int(each[5:-5]): each for each in allowed if re.fullmatch(r"last_\d+_days", each)
+        }
+        longer = sorted(length for length in lengths if length >= int(found[1]))
+        return lengths[longer[0]] if longer else "all" if "all" in allowed else None
+    return next(iter(nearest(name, allowed, at_least=at_least)), None)
+
+
+def _span(text: str) -> tuple[str, str] | None:
+    """Return the first and the last day of a month, of a day, or of two days with a slash between them."""
+    if month := re.fullmatch(r"(\d{4})-(\d\d)", text):
+        last = calendar.monthrange(int(month[1]), int(month[2]))[1]
+        return f"{text}-01", f"{text}-{last}"
+    first, _, second = text.partition("/")
+    days = _day(first, with_time=False), _day(second or first, with_time=False)
+    return (
+        None
+        if days[0] is None or days[1] is None
+        else (min(days[0], days[1]), max(days[0], days[1]))
+    )
 
 
 def _day(text: str, *, with_time: bool) -> str | None:
@@ -214,7 +248,9 @@ def _day(text: str, *, with_time: bool) -> str | None:
 
     A day that is too late in its month is the last one.
     """
-    parts = re.match(r"(\d{4})[-/.]?(\d{1,2})[-/.]?(\d{1,2})", text)
+    parts = re.match(r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})", text) or re.match(
+        r"(\d{4})(\d\d)(\d\d)", text
+    )
     reverse = re.match(r"(\d{1,2})\.(\d{1,2})\.(\d{4})", text)
     if parts is not None:
         year, month, day = map(int, parts.groups())
