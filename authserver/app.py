@@ -14,6 +14,7 @@ from authserver.errors import UNREADABLE, HeadersTooLarge, HostUnclear, ServerEr
 from authserver.oauth import (
     authorize,
     consent,
+    device,
     metadata,
     provider_logout,
     registration,
@@ -75,7 +76,7 @@ def create(
     this = server(chosen or settings.read(), hasher)
     login = database.login(this.settings, "authserver")
     probes = Probes.to(this.settings, login)
-    for_programs = [*machine_routes(this), *probes.routes()]
+    for_programs = [*machine_routes(this), *device_authorization_routes(this), *probes.routes()]
     for_machines = [*for_programs, *logout_routes(this)]
     machine_paths = frozenset(route.path for route in for_machines)
     # The provider is no page of another origin.
@@ -122,6 +123,20 @@ def machine_routes(this: Server) -> list[Route]:
         ),
         Route("/oauth/token", partial(token.issue, this), methods=["POST"], name="token"),
         Route("/oauth/revoke", partial(revocation.revoke, this), methods=["POST"], name="revoke"),
+    ]
+
+
+def device_authorization_routes(this: Server) -> list[Route]:
+    """Return the route for devices without a browser, if the operator has switched it on."""
+    if not this.settings.device_authorization:
+        return []
+    return [
+        Route(
+            device.PATH,
+            partial(device.authorize, this),
+            methods=["POST"],
+            name="device_authorization",
+        )
     ]
 
 

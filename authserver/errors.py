@@ -16,7 +16,11 @@
     ├── InvalidGrant                 invalid_grant              (never arises there)
     │   ├── CodeUnknown, CodeSpent, CodeExpired, CodeOfAnotherClient
     │   ├── RedirectURIMismatch, VerifierMismatch, GrantRevoked
-    │   └── RefreshTokenUnknown, RefreshTokenRotated, RefreshTokenExpired, ...
+    │   ├── RefreshTokenUnknown, RefreshTokenRotated, RefreshTokenExpired, ...
+    │   └── DeviceCodeUnknown, DeviceCodeSpent, DeviceCodeOfAnotherClient
+    ├── AuthorizationPending         authorization_pending      (RFC 8628, section 3.5)
+    ├── SlowDown                     slow_down
+    ├── ExpiredToken                 expired_token
     ├── InvalidScope                 invalid_scope              yes
     │   └── ScopeWidened
     ├── InvalidTarget                invalid_target             yes
@@ -201,6 +205,36 @@ class RefreshTokenExpired(InvalidGrant):
 
 class RefreshTokenOfAnotherClient(InvalidGrant):
     """The refresh_token was issued to another client."""
+
+
+class DeviceCodeUnknown(InvalidGrant):
+    """The device_code is not one that was issued here."""
+
+
+class DeviceCodeSpent(InvalidGrant):
+    """The device_code was used before, or its grant has been revoked."""
+
+
+class DeviceCodeOfAnotherClient(InvalidGrant):
+    """The device_code was issued to another client."""
+
+
+class AuthorizationPending(OAuthError):
+    """The user has not decided yet."""
+
+    error = "authorization_pending"
+
+
+class SlowDown(OAuthError):
+    """The user has not decided yet; wait 5 seconds longer between requests from now on."""
+
+    error = "slow_down"
+
+
+class ExpiredToken(OAuthError):
+    """The device_code has expired."""
+
+    error = "expired_token"
 
 
 class InvalidScope(OAuthError):

@@ -66,6 +66,8 @@ KINDS: Final = (
     Kind("grants revoked a day ago", SQL["revoked_grants"], prepare=SQL["record_last_use"]),
     Kind("grants not refreshed for 90 days", SQL["lapsed_grants"]),
     Kind("grants whose code was never redeemed", SQL["unredeemed_grants"]),
+    Kind("grants that no device fetched", SQL["unfetched_grants"]),
+    Kind("requests of devices, a day after their end", SQL["expired_devices"]),
     Kind("API tokens, a day after their end", SQL["expired_api_tokens"]),
     Kind("documents of applications without a consent for a day", SQL["unallowed_documents"]),
     Kind("applications without a consent for 90 days", SQL["unauthorized_clients"]),

@@ -312,6 +312,36 @@ with dead as (
 )
 --include delete_dead_grants
 
+-- name: unfetched_grants
+-- Grants whose device never fetched its tokens, with its request.
+with dead as (
+    select grant_row.user_id,
+           grant_row.grant_id
+      from oauth.device_authorization as device
+      join oauth.grant as grant_row using (user_id, grant_id)
+     where device.expires_at < now() - interval '1 day'
+       and device.spent_at is null
+     order by device.expires_at
+     limit %(batch)s
+       for update of grant_row skip locked
+)
+--include delete_dead_grants
+
+-- name: expired_devices
+-- Requests of devices, a day after their end. Until then a device that still polls learns that its code has expired.
+with expired as (
+    select device_code_hash
+      from oauth.device_authorization
+     where expires_at < now() - interval '1 day'
+       and (grant_id is null or spent_at is not null)
+     order by expires_at
+     limit %(batch)s
+       for update skip locked
+)
+delete from oauth.device_authorization
+ using expired
+ where device_authorization.device_code_hash = expired.device_code_hash
+
 -- name: expired_api_tokens
 -- Grants of expired API tokens, with the token.
 with dead as (
@@ -331,6 +361,10 @@ with dead as (
 and not exists (
         select from oauth.authorization_request
          where authorization_request.client_id = client.client_id
+    )
+and not exists (
+        select from oauth.device_authorization
+         where device_authorization.client_id = client.client_id
     )
 and not exists (select from oauth.grant as grant_row where grant_row.client_id = client.client_id)
 

@@ -103,6 +103,9 @@ class Settings:
     loopback_port_may_vary: bool | None = None
     """SVC_LOOPBACK_PORT_MAY_VARY: RFC 8252, section 7.3, for http loopback redirects. By default (None) the
     port may vary only for clients that are described by a document."""
+    device_authorization: bool = False
+    """SVC_DEVICE_AUTHORIZATION: whether applications on devices without a browser may show a code that their
+    person enters in another browser (RFC 8628)."""
     client_metadata_documents: bool = False
     """SVC_CLIENT_METADATA_DOCUMENTS: accept addresses of client id metadata documents as client ids; by
     default if SVC_AUTH_URL is https."""
@@ -265,6 +268,7 @@ def read(environment: Mapping[str, str] = os.environ) -> Settings:
             "SVC_CLIENT_METADATA_DOCUMENTS",
             default=auth_url.startswith("https://"),
         ),
+        device_authorization=_switch(environment, "SVC_DEVICE_AUTHORIZATION", default=False),
         prepare=_switch(environment, "SVC_DATABASE_PREPARE", default=True),
         **{name: _size(environment, name) for name in _SIZES},
         trusted_proxies=_networks(environment, "SVC_TRUSTED_PROXIES", _EVERYBODY_IS_TRUSTED),
@@ -305,6 +309,7 @@ def environment(chosen: Settings, role_urls: Mapping[str, str]) -> dict[str, str
         "SVC_FETCH_NETWORKS": ",".join(chosen.fetch_networks),
         "SVC_FULL_URLS": "on" if chosen.full_urls else "off",
         "SVC_CLIENT_METADATA_DOCUMENTS": "on" if chosen.client_metadata_documents else "off",
+        "SVC_DEVICE_AUTHORIZATION": "on" if chosen.device_authorization else "off",
         "SVC_DATABASE_PREPARE": "on" if chosen.prepare else "off",
         **{_variable(name): str(getattr(chosen, name)) for name in _SIZES},
         "SVC_TRUSTED_PROXIES": ",".join(chosen.trusted_proxies),

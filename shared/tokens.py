@@ -36,6 +36,8 @@ STATE: Final = "svc_st_"
 """A sign-in at a provider that is pending in a browser; useless without that browser's session."""
 UPLOAD: Final = "svc_ut_"
 """Tickets, each for one upload of a file."""
+DEVICE: Final = "svc_dc_"
+"""What a device presents until its person has decided; it belongs to no account."""
 INTEGRATION: Final = "svc_ik_"
 """Keys with which applications send to a connection (shared/keys.py)."""
 
@@ -52,7 +54,7 @@ _CHECKSUM_LENGTH: Final = 6
 _BODY_LENGTH: Final = _USER_LENGTH + _SECRET_LENGTH
 
 SCANNER_PATTERN: Final = (
-    rf"\bsvc_(?:dt|rt|ac|ss|ln|ut|ik)_[0-9A-Za-z]{{{_BODY_LENGTH + _CHECKSUM_LENGTH}}}\b"
+    rf"\bsvc_(?:dt|rt|ac|ss|ln|ut|dc|ik)_[0-9A-Za-z]{{{_BODY_LENGTH + _CHECKSUM_LENGTH}}}\b"
 )
 """The pattern for secret scanners; ``parse`` then distinguishes real tokens from similar text."""
 

@@ -85,6 +85,7 @@ grant execute
 grant select, insert, update, delete
     on oauth.client,
        oauth.authorization_request,
+       oauth.device_authorization,
        oauth.grant,
        oauth.authorization_code,
        oauth.refresh_token,

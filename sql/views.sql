@@ -61,6 +61,13 @@ select token_grant.user_id,
                   and authorization_code.spent_at is null
                   and authorization_code.expires_at > now()
            )
+        or exists (
+               select from oauth.device_authorization
+                where device_authorization.user_id = token_grant.user_id
+                  and device_authorization.grant_id = token_grant.grant_id
+                  and device_authorization.spent_at is null
+                  and device_authorization.expires_at > now()
+           )
        );
 
 -- All sign-in methods of accounts: the last one of an account is never removed.

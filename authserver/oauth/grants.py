@@ -31,10 +31,16 @@ from uuid import UUID, uuid4
 
 from authserver import changes, events, rows
 from authserver.errors import (
+    AccessDenied,
+    AuthorizationPending,
     CodeExpired,
     CodeOfAnotherClient,
     CodeSpent,
     CodeUnknown,
+    DeviceCodeOfAnotherClient,
+    DeviceCodeSpent,
+    DeviceCodeUnknown,
+    ExpiredToken,
     GrantRevoked,
     InvalidGrant,
     InvalidRequest,
@@ -46,6 +52,7 @@ from authserver.errors import (
     RefreshTokenUnknown,
     ResourceMismatch,
     ScopeWidened,
+    SlowDown,
     TemporarilyUnavailable,
     TooManyRequests,
     UnknownClient,
@@ -68,6 +75,8 @@ CODE_LIFETIME: Final = timedelta(seconds=60)
 ACCESS_TOKEN_LIFETIME: Final = timedelta(seconds=3600)
 REFRESH_TOKEN_LIFETIME: Final = timedelta(days=90)
 """Counted from the last rotation."""
+LONGEST_POLL_INTERVAL_S: Final = 900
+"""The lifetime of a device code."""
 MAX_APPLICATION_GRANTS: Final = 200
 """The most live grants of applications that a person can have; the least recently used one ends."""
 MAX_API_TOKENS: Final = 100
@@ -93,6 +102,17 @@ class CodePresentation:
     code_challenge: str
     """Computed from the verifier. It must equal the one of the authorization request."""
     resource: str | None
+
+
+@dataclass(frozen=True, repr=False)
+class DevicePresentation:
+    """A device code and the other parameters of a token request (RFC 8628, section 3.4)."""
+
+    device_code: Token | None
+    """None if the text does not have the format of a device code."""
+    client_id: str
+    resource: str | None
+    """None keeps that of the request."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -185,6 +205,18 @@ class _Code:
     client_id: str
     resource: str | None
     is_revoked: bool
+
+
+@dataclass(frozen=True)
+class _Device:
+    client_id: str
+    resource: str | None
+    user_id: UUID | None
+    grant_id: UUID | None
+    is_denied: bool
+    is_spent: bool
+    is_expired: bool
+    is_too_soon: bool
 
 
 @dataclass(frozen=True)
@@ -314,6 +346,67 @@ async def redeem_code(
         created = Event("token_created", code.user_id, presented.client_id, issued.grant_id)
         events.write_log([created], origin)
     return TokenPair(access_token, refresh_token, issued.scopes, issued.grant_id, issued.expires_in)
+
+
+async def redeem_device_code(
+    database: Database, lineage: Lineage, presented: DevicePresentation, origin: RequestOrigin
+) -> TokenPair:
+    """Return the first token pair of the grant that a person gave to a device, once.
+
+    Raises AuthorizationPending and SlowDown while the person has not decided, AccessDenied, ExpiredToken,
+    UnknownClient, InvalidGrant and InvalidTarget.
+    """
+    code = presented.device_code
+    device = None
+    if code is not None:
+        key = {
+            "device_code_hash": code.hash,
+            "client_id": presented.client_id,
+            "longest_interval_s": LONGEST_POLL_INTERVAL_S,
+        }
+        device = await rows.one(database, _Device, SQL["poll"], key)
+    if code is None or device is None:
+        await _require_client(database, presented.client_id)
+        raise DeviceCodeUnknown
+    user_id, grant_id = _allowed_by(device, presented)
+    grant = range_of_grant(grant_id)
+    access_token = tokens.mint(tokens.ACCESS, user_id)
+    refresh_token = lineage.mint(user_id, grant)
+    issued = await rows.one(
+        database,
+        _Issued,
+        SQL["redeem_device_code"],
+        {
+            "user_id": user_id,
+            "device_code_hash": code.hash,
+            "client_id": presented.client_id,
+            **vars(grant),
+            **_pair_parameters(access_token, refresh_token),
+            **origin.parameters,
+        },
+    )
+    if issued is None:
+        raise DeviceCodeSpent
+    created = Event("token_created", user_id, presented.client_id, issued.grant_id)
+    events.write_log([created], origin)
+    return TokenPair(access_token, refresh_token, issued.scopes, issued.grant_id, issued.expires_in)
+
+
+def _allowed_by(device: _Device, presented: DevicePresentation) -> tuple[UUID, UUID]:
+    """Return the person who allowed a device's request, and the grant. Raises as redeem_device_code."""
+    if device.client_id != presented.client_id:
+        raise DeviceCodeOfAnotherClient
+    if presented.resource not in (None, device.resource):
+        raise ResourceMismatch
+    if device.is_spent:
+        raise DeviceCodeSpent
+    if device.is_denied:
+        raise AccessDenied
+    if device.is_expired:
+        raise ExpiredToken
+    if device.user_id is None or device.grant_id is None:
+        raise SlowDown if device.is_too_soon else AuthorizationPending
+    return device.user_id, device.grant_id
 
 
 async def rotate(

@@ -15,7 +15,7 @@ select session_hash
    for no key update
 
 -- name: grant_code
--- Pending request with a consent ─► grant and code. No row: the request is no longer pending, so that of two
+-- Pending request with a consent ─► grant and code; a device fetches its tokens without a code. No row: the request is no longer pending, so that of two
 -- submits of one form only one gets a code. A person has at most `most_grants` live grants of applications: those
 -- that were not used for longest are revoked. With an `owning_session_hash`, the grant ends with that sign-in session,
 -- replaces the session's earlier grant of the application, and is not among those; no row if the session has ended.
@@ -35,17 +35,33 @@ with pending as (
            )
        for no key update of client
 ),
+open_device as (
+    -- Of a device for which another browser has decided meanwhile there is no row.
+    select device.device_code_hash
+      from pending
+      join oauth.authorization_request using (request_hash)
+      join oauth.device_authorization as device using (device_code_hash)
+     where device.grant_id is null
+       and device.denied_at is null
+       and device.expires_at > now()
+       for no key update of device
+),
 taken as (
     delete from oauth.authorization_request
      using pending
      where authorization_request.request_hash = pending.request_hash
+       and (
+               authorization_request.device_code_hash is null
+            or exists (select from open_device)
+           )
        and authorization_request.session_hash = %(session_hash)s
        and authorization_request.expires_at > now()
        and authorization_request.error is null
     returning authorization_request.client_id,
               authorization_request.resource,
               authorization_request.redirect_uri,
-              authorization_request.code_challenge
+              authorization_request.code_challenge,
+              authorization_request.device_code_hash
 ),
 authorized as (
     -- Keeps the janitor from deleting the application as unused.
@@ -92,6 +108,15 @@ issued as (
            now() + %(lifetime)s::interval
       from granted,
            taken
+     where taken.device_code_hash is null
+),
+allowed_device as (
+    update oauth.device_authorization
+       set user_id = granted.user_id,
+           grant_id = granted.grant_id
+      from granted,
+           taken
+     where device_authorization.device_code_hash = taken.device_code_hash
 ),
 held_user as (
     -- Deleting the account locks its row before its grants.
@@ -259,6 +284,88 @@ redeemed as (
            scopes,
            expires_at
       from spent_code
+),
+--include token_pair
+new_event as (
+    select 'token_created' as event,
+           %(user_id)s::uuid as user_id,
+           %(client_id)s::text as client_id,
+           grant_id
+      from redeemed
+),
+--include recorded
+select grant_id,
+       scopes,
+       extract(epoch from issued_access_token.expires_at - now())::integer as expires_in
+  from redeemed,
+       issued_access_token
+
+-- name: poll
+-- The state of a device's request, null for what it lacks; notes the poll of one that waits. A device that polls too soon
+-- must wait 5 s longer from now on (RFC 8628, section 3.5). No row: the device code is not one of the service.
+with device as (
+    select device_code_hash,
+           client_id,
+           resource,
+           user_id,
+           grant_id,
+           denied_at is not null as is_denied,
+           spent_at is not null as is_spent,
+           expires_at <= now() as is_expired,
+           coalesce(polled_at > now() - make_interval(secs => interval_s), false) as is_too_soon
+      from oauth.device_authorization
+     where device_code_hash = %(device_code_hash)s
+       for no key update
+),
+polled as (
+    update oauth.device_authorization
+       set polled_at = now(),
+           interval_s = case
+               when device.is_too_soon
+               then least(device_authorization.interval_s + 5, %(longest_interval_s)s)
+               else device_authorization.interval_s
+           end
+      from device
+     where device_authorization.device_code_hash = device.device_code_hash
+       and device.client_id = %(client_id)s
+       and device.grant_id is null
+)
+select client_id,
+       resource,
+       user_id,
+       grant_id,
+       is_denied,
+       is_spent,
+       is_expired,
+       is_too_soon
+  from device
+
+-- name: redeem_device_code
+-- Allowed device ─► token pair. No row: the device code is spent or expired, or its grant is revoked.
+with held as (
+    select grant_row.grant_id,
+           grant_row.scopes,
+           grant_row.expires_at
+      from oauth.device_authorization as device
+      join oauth.grant as grant_row using (user_id, grant_id)
+     where device.device_code_hash = %(device_code_hash)s
+       and device.user_id = %(user_id)s
+       and grant_row.user_id = %(user_id)s
+       and grant_row.client_id = %(client_id)s
+       and grant_row.revoked_at is null
+       and (grant_row.expires_at is null or grant_row.expires_at > now())
+       for key share of grant_row
+),
+redeemed as (
+    update oauth.device_authorization
+       set spent_at = now()
+      from held
+     where device_authorization.device_code_hash = %(device_code_hash)s
+       and device_authorization.expires_at > now()
+       and device_authorization.spent_at is null
+    returning held.grant_id,
+              held.scopes,
+              held.expires_at
 ),
 --include token_pair
 new_event as (

@@ -1,10 +1,12 @@
-"""Authorization server metadata (RFC 8414; client id metadata documents: the draft of ``documents``)."""
+"""Authorization server metadata (RFC 8414, RFC 8628; client id metadata documents: see ``documents``)."""
 
 import json
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from authserver.oauth import device
+from authserver.oauth.token import DEVICE_CODE
 from authserver.web.server import Server
 from shared.scopes import SCOPES
 
@@ -31,6 +33,9 @@ async def show(server: Server, _: Request) -> Response:
     }
     if server.settings.client_metadata_documents:
         document["client_id_metadata_document_supported"] = True
+    if server.settings.device_authorization:
+        document["device_authorization_endpoint"] = f"{issuer}{device.PATH}"
+        document["grant_types_supported"] = ["authorization_code", "refresh_token", DEVICE_CODE]
     return Response(
         json.dumps(document),
         headers={"Cache-Control": "public, max-age=300"},

@@ -1,7 +1,7 @@
 """Client registration (RFC 7591), open to everybody. A client has no access until a person consents."""
 
 import json
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, StrictStr, ValidationError
 from starlette.requests import Request
@@ -11,10 +11,12 @@ from authserver import events, forms
 from authserver.errors import InvalidClientMetadata, InvalidRedirectURI, InvalidScope, OAuthError
 from authserver.oauth import clients, redirects
 from authserver.oauth.clients import Client
+from authserver.oauth.token import DEVICE_CODE
 from authserver.people import names
 from authserver.people.names import NameTooLong
 from authserver.web.server import Server
 from shared import scopes, tokens
+from shared.settings import Settings
 
 MAX_REDIRECT_URIS: Final = 10
 _MAX_REDIRECT_URI_BYTES: Final = 4 * 1024
@@ -30,6 +32,7 @@ class _Metadata(BaseModel):
     redirect_uris: Annotated[list[StrictStr], Field(min_length=1, max_length=MAX_REDIRECT_URIS)]
     client_name: StrictStr | None = None
     scope: StrictStr | None = None
+    grant_types: Any = None
 
 
 async def register(server: Server, request: Request) -> Response:
@@ -39,7 +42,8 @@ async def register(server: Server, request: Request) -> Response:
     try:
         if forms.media_type(request) != "application/json":
             raise InvalidClientMetadata("the body must be application/json")
-        client = _client(_parse(await forms.read_body(request)))
+        metadata = _parse(await forms.read_body(request))
+        client = _client(metadata)
     except OAuthError:
         await server.throttle.refund(counted)
         raise
@@ -48,7 +52,7 @@ async def register(server: Server, request: Request) -> Response:
         "client_id": client.client_id,
         "client_id_issued_at": int(created_at.timestamp()),
         "redirect_uris": client.redirect_uris,
-        "grant_types": ["authorization_code", "refresh_token"],
+        "grant_types": _grant_types(metadata.grant_types, server.settings),
         "response_types": ["code"],
         "token_endpoint_auth_method": "none",
     }
@@ -60,6 +64,12 @@ async def register(server: Server, request: Request) -> Response:
     return Response(
         json.dumps(answer), 201, {"Cache-Control": "no-store"}, media_type="application/json"
     )
+
+
+def _grant_types(given: Any, chosen: Settings) -> list[str]:
+    """Return the grant types of a client: those of all clients, and that of devices if it names it."""
+    is_device = chosen.device_authorization and isinstance(given, list) and DEVICE_CODE in given
+    return ["authorization_code", "refresh_token", *([DEVICE_CODE] if is_device else [])]
 
 
 def _parse(body: bytes) -> _Metadata:

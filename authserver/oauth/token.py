@@ -1,4 +1,6 @@
-"""The token endpoint (RFC 6749, sections 4.1.3 and 6; RFC 7636, section 4.5; RFC 8707, section 2.2)."""
+"""The token endpoint (RFC 6749, sections 4.1.3 and 6; RFC 7636, section 4.5; RFC 8707, section 2.2; RFC 8628,
+section 3.4).
+"""
 
 import base64
 import hashlib
@@ -20,15 +22,24 @@ from authserver.errors import (
 )
 from authserver.forms import Form
 from authserver.oauth import audience, client_ids, grants
-from authserver.oauth.grants import CodePresentation, RefreshPresentation, TokenPair
+from authserver.oauth.grants import (
+    CodePresentation,
+    DevicePresentation,
+    RefreshPresentation,
+    TokenPair,
+)
 from authserver.web.server import Server
 from shared import scopes, tokens, web
 from shared.tokens import Token
 
 _VERIFIER: Final = re.compile(r"[A-Za-z0-9\-._~]{43,128}")
 _CREDENTIALS: Final = frozenset(
-    ("client_id", "client_secret", "code", "code_verifier", "refresh_token", "token", "password")
+    (
+        *("client_id", "client_secret", "code", "code_verifier", "refresh_token", "token"),
+        *("password", "device_code"),
+    )
 )
+DEVICE_CODE: Final = "urn:ietf:params:oauth:grant-type:device_code"
 
 
 async def issue(server: Server, request: Request) -> Response:
@@ -46,12 +57,17 @@ async def issue(server: Server, request: Request) -> Response:
     client_ids.log(request, form.get("client_id"))
     try:
         presented = presentation(request, form, server.settings.base_url)
+        if isinstance(presented, DevicePresentation) and not server.settings.device_authorization:
+            raise UnsupportedGrantType
     except OAuthError:
         await grants.check_replay(server.database, server.lineage, codes, refresh_tokens, origin)
         raise
     if isinstance(presented, CodePresentation):
         await grants.check_replay(server.database, server.lineage, [], refresh_tokens, origin)
         pair = await grants.redeem_code(server.database, server.lineage, presented, origin)
+    elif isinstance(presented, DevicePresentation):
+        await grants.check_replay(server.database, server.lineage, codes, refresh_tokens, origin)
+        pair = await grants.redeem_device_code(server.database, server.lineage, presented, origin)
     else:
         retry_s = server.settings.refresh_retry_s
         await grants.check_replay(server.database, server.lineage, codes, [], origin)
@@ -79,7 +95,7 @@ def tokens_in(prefix: str, name: str, request: Request, form: Form) -> list[Toke
 
 def presentation(
     request: Request, form: Form, base_url: str
-) -> CodePresentation | RefreshPresentation:
+) -> CodePresentation | DevicePresentation | RefreshPresentation:
     """Return the parameters of a well-formed request. Raises the first error, in this order."""
     refuse_credentials_in_query(request)
     form.check(ignoring=("resource",))
@@ -98,6 +114,12 @@ def presentation(
             refresh_token=tokens.parse(tokens.REFRESH, required(form, "refresh_token")),
             client_id=required(form, "client_id"),
             scopes=requested_scopes(form),
+            resource=audience.known(form, base_url),
+        )
+    if grant_type == DEVICE_CODE:
+        return DevicePresentation(
+            device_code=tokens.parse(tokens.DEVICE, required(form, "device_code")),
+            client_id=required(form, "client_id"),
             resource=audience.known(form, base_url),
         )
     raise UnsupportedGrantType

@@ -42,6 +42,10 @@ each leaves a security event, which is kept. Only the person can reach that coun
 Client id metadata documents are fetched from addresses that strangers choose, so fetches are counted by
 account (20 free, one expires every 3 minutes). What a process remembers is not fetched.
 
+Requests of devices are counted by address (100 free, one expires every 36 seconds). The codes that people
+enter for devices are counted by account and by address (20 free each, one expires per hour); a right one is
+uncounted.
+
 A passkey cannot be guessed, so failed passkey sign-ins are counted by address only (20 free, one expires
 per hour), and separately from passwords.
 
@@ -285,6 +289,19 @@ class Throttle:
         """Count a client id metadata document that is fetched for a person. Raises TooManyRequests."""
         keys = [self._key(f"document account: {user_id}", _FREE_DOCUMENTS)]
         await _count(self.database, keys, _DOCUMENT_FORGOTTEN_AFTER)
+
+    async def count_device_authorization(self, address: str | None) -> None:
+        """Count the request of a device. Raises TooManyRequests."""
+        keys = self._address_keys("device", address, _FREE_AUTHORIZATIONS)
+        await _count(self.database, keys, _STRANGER_FORGOTTEN_AFTER)
+
+    async def count_user_code(self, user_id: UUID, address: str | None) -> Attempt:
+        """Count a code that a person enters for a device. Raises TooManyRequests."""
+        keys = [
+            self._key(f"user code account: {user_id}", _FREE_FOR_ACCOUNT),
+            *self._address_keys("user code", address, _FREE_FOR_ADDRESS),
+        ]
+        return Attempt(await _count(self.database, keys, _GUESS_FORGOTTEN_AFTER))
 
     async def count_provider_sign_in(self, address: str | None) -> None:
         """Count a redirect to the identity provider. Raises TooManyRequests."""

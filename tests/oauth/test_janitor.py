@@ -49,6 +49,8 @@ TOKENS_OF_REVOKED: Final = "refresh tokens of grants revoked a day ago"
 REVOKED: Final = "grants revoked a day ago"
 LAPSED: Final = "grants not refreshed for 90 days"
 UNREDEEMED: Final = "grants whose code was never redeemed"
+UNFETCHED: Final = "grants that no device fetched"
+DEVICES: Final = "requests of devices, a day after their end"
 API_TOKENS: Final = "API tokens, a day after their end"
 DOCUMENTS: Final = "documents of applications without a consent for a day"
 UNAUTHORIZED: Final = "applications without a consent for 90 days"
@@ -716,6 +718,8 @@ TABLES: Final = {
     REVOKED: "oauth.grant",
     LAPSED: "oauth.grant",
     UNREDEEMED: "oauth.grant",
+    UNFETCHED: "oauth.grant",
+    DEVICES: "oauth.device_authorization",
     API_TOKENS: "oauth.grant",
     DOCUMENTS: "oauth.client",
     UNAUTHORIZED: "oauth.client",
@@ -765,6 +769,42 @@ def three_of_each(
             """,
             [b"%d" % number],
         )
+        for is_allowed in (True, False):
+            owner.execute(
+                """
+                with granted as (
+                    insert into oauth.grant (user_id, client_id, scopes)
+                    select %(user_id)s, %(client_id)s, '{read:profile}'
+                     where %(is_allowed)s
+                    returning user_id, grant_id
+                )
+                insert into oauth.device_authorization
+                       (
+                           device_code_hash,
+                           user_code_hash,
+                           client_id,
+                           scopes,
+                           expires_at,
+                           interval_s,
+                           user_id,
+                           grant_id
+                       )
+                select %(hash)s,
+                       %(hash)s,
+                       %(client_id)s,
+                       '{read:profile}',
+                       now(),
+                       5,
+                       (select user_id from granted),
+                       (select grant_id from granted)
+                """,
+                {
+                    "user_id": alice.user_id,
+                    "client_id": application.client_id,
+                    "is_allowed": is_allowed,
+                    "hash": b"%d %d" % (number, is_allowed),
+                },
+            )
         owner.execute(
             "insert into identity.provider_logout (logout_hash, expires_at) values (%s, now())",
             [b"%d" % number],

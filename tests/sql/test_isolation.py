@@ -399,6 +399,7 @@ PRIVILEGES = {
         "oauth.authorization_code": "DELETE INSERT SELECT UPDATE",
         "oauth.authorization_request": "DELETE INSERT SELECT UPDATE",
         "oauth.client": "DELETE INSERT SELECT UPDATE",
+        "oauth.device_authorization": "DELETE INSERT SELECT UPDATE",
         "oauth.grant": "DELETE INSERT SELECT UPDATE",
         "oauth.live_access_token": "SELECT",
         "oauth.live_grant": "SELECT",
@@ -773,7 +774,7 @@ def test_every_key_of_user_data_begins_with_the_user(db: Rows) -> None:
           join pg_class on pg_class.oid = indrelid
          where relnamespace in ('activity'::regnamespace, 'oauth'::regnamespace)
            and indisunique
-           and relname not in ('client', 'authorization_request')
+           and relname not in ('client', 'authorization_request', 'device_authorization')
         """
     ).fetchall()
 

@@ -1,0 +1,70 @@
+-- name: store
+-- Stores the request of a device. A unique violation: another one has the same user code.
+insert into oauth.device_authorization
+       (device_code_hash, user_code_hash, client_id, scopes, resource, expires_at, interval_s)
+values (
+           %(device_code_hash)s,
+           %(user_code_hash)s,
+           %(client_id)s,
+           %(scopes)s,
+           %(resource)s,
+           now() + %(lifetime)s::interval,
+           %(interval_s)s
+       )
+
+-- name: begin_consent
+-- Waiting device ─► authorization request of the browser in which its person has entered the code, in place of that of
+-- another browser. No row: no device waits with this code.
+insert into oauth.authorization_request
+       (
+           request_hash,
+           session_hash,
+           client_id,
+           redirect_uri,
+           scopes,
+           resource,
+           code_challenge,
+           device_code_hash,
+           expires_at
+       )
+select %(request_hash)s,
+       %(session_hash)s,
+       client_id,
+       '',
+       scopes,
+       resource,
+       '',
+       device_code_hash,
+       least(now() + %(lifetime)s::interval, expires_at)
+  from oauth.device_authorization
+ where user_code_hash = %(user_code_hash)s
+   and grant_id is null
+   and denied_at is null
+   and expires_at > now()
+    on conflict (device_code_hash) where device_code_hash is not null do update
+   set request_hash = excluded.request_hash,
+       session_hash = excluded.session_hash,
+       created_at = now(),
+       expires_at = excluded.expires_at
+returning request_hash
+
+-- name: decline
+-- Waiting device ─► denied, and its request answered. No row: the request is no longer pending.
+with taken as (
+    delete from oauth.authorization_request
+     where request_hash = %(request_hash)s
+       and session_hash = %(session_hash)s
+       and expires_at > now()
+    returning request_hash,
+              device_code_hash
+),
+denied as (
+    update oauth.device_authorization
+       set denied_at = now()
+      from taken
+     where device_authorization.device_code_hash = taken.device_code_hash
+       and device_authorization.grant_id is null
+       and device_authorization.denied_at is null
+)
+select request_hash
+  from taken
