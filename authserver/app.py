@@ -43,6 +43,7 @@ from authserver.pages import (
     reset,
     sign_in,
     sign_in_methods,
+    user_code,
     welcome,
 )
 from authserver.people import provider
@@ -180,6 +181,7 @@ def page_routes(this: Server, documents: Documents) -> list[Route]:
         *device_routes(this),
         *provider_routes(this),
         *grant_routes(this),
+        *user_code_routes(this),
         Route("/oauth/authorize", partial(authorize.show, this, documents), name="authorize"),
         Route("/oauth/consent", partial(consent.show, this, documents), name="show_consent"),
         Route(
@@ -188,6 +190,17 @@ def page_routes(this: Server, documents: Documents) -> list[Route]:
             methods=["POST"],
             name="consent",
         ),
+    ]
+
+
+def user_code_routes(this: Server) -> list[Route]:
+    """Return the routes of the page for the codes of such devices."""
+    if not this.settings.device_authorization:
+        return []
+    path = user_code.PATH
+    return [
+        Route(path, partial(user_code.show, this), name="show_user_code"),
+        Route(path, partial(user_code.submit, this), methods=["POST"], name="enter_user_code"),
     ]
 
 

@@ -21,7 +21,7 @@ from authserver.errors import (
     UnusableRedirectURI,
 )
 from authserver.forms import Form
-from authserver.oauth import audience, client_ids, grants, redirects, requests
+from authserver.oauth import audience, client_ids, device, grants, redirects, requests
 from authserver.oauth.authorize import (
     check_redirect_uri,
     code_location,
@@ -98,10 +98,10 @@ async def decide(server: Server, documents: Documents, request: Request) -> Resp
     granted = _decision(form, [*pending.scopes, *offered])
     lifetime = _lifetime(form)
     if granted is None:
-        location = await _decline(server, waiting, pending)
-    elif _must_confirm(waiting, pending):
-        location = _confirmation(waiting)
-    elif not granted:
+        return await _decline(server, browser, waiting, pending, client)
+    if _must_confirm(waiting, pending):
+        return server.pages.redirect_browser(_confirmation(waiting), browser)
+    if not granted:
         granted_before = await grants.scopes_of_client(
             server.database, browser.person.user_id, pending.client_id
         )
@@ -115,23 +115,20 @@ async def decide(server: Server, documents: Documents, request: Request) -> Resp
             days=form.get("days"),
         )
         return server.pages.render(page, browser)
-    else:
-        code = await grants.issue_code(
-            server.database,
-            browser.person.user_id,
-            waiting,
-            granted,
-            events.request_origin(request),
-            ends_with_session=pending.client_id == DASHBOARD_CLIENT_ID,
-            lifetime=lifetime,
-        )
-        if code is None:
-            return await _gone(server, browser, waiting)
-        location = code_location(server, pending, code)
-        if redirects.is_private_use(pending.redirect_uri):
-            # A browser that passes a link to an application keeps showing the page it was on.
-            return server.pages.render(_allowed(client, location), browser)
-    return server.pages.redirect_browser(location, browser)
+    code = await grants.issue_code(
+        server.database,
+        browser.person.user_id,
+        waiting,
+        granted,
+        events.request_origin(request),
+        ends_with_session=pending.client_id == DASHBOARD_CLIENT_ID,
+        lifetime=lifetime,
+    )
+    return (
+        await _gone(server, browser, waiting)
+        if code is None
+        else _allow(server, browser, pending, client, code)
+    )
 
 
 def _request_id(form: Form) -> Token:
@@ -145,7 +142,9 @@ def _request_id(form: Form) -> Token:
 async def _gone(server: Server, browser: Browser, waiting: PendingKey) -> Response:
     """Return the page for a request that is no longer open. It names the client if that is known."""
     late = await requests.late(server.database, waiting)
-    destination = None if late is None else redirects.destination(late.redirect_uri)
+    # A device has no redirect URI.
+    has_destination = late is not None and late.redirect_uri
+    destination = redirects.destination(late.redirect_uri) if late and has_destination else None
     page = Page("request_gone.html", {"late": late, "destination": destination}, status=400)
     return server.pages.render(page, browser)
 
@@ -188,13 +187,45 @@ def _lifetime(form: Form) -> timedelta | None:
     return timedelta(days=int(days))
 
 
-async def _decline(server: Server, waiting: PendingKey, pending: PendingRequest) -> str:
-    """Decline a request and return the redirect URI with the error. Raises RequestGone."""
+def _allow(
+    server: Server, browser: Browser, pending: PendingRequest, client: Client, code: Token
+) -> Response:
+    """Return the answer to a consent: the client gets the code, or a device fetches its tokens."""
+    if pending.is_device:
+        return server.pages.render(_decided(client, is_allowed=True), browser)
+    location = code_location(server, pending, code)
+    if redirects.is_private_use(pending.redirect_uri):
+        # A browser that passes a link to an application keeps showing the page it was on.
+        return server.pages.render(_allowed(client, location), browser)
+    return server.pages.redirect_browser(location, browser)
+
+
+async def _decline(
+    server: Server,
+    browser: Browser,
+    waiting: PendingKey,
+    pending: PendingRequest,
+    client: Client,
+) -> Response:
+    """Decline a request and redirect to the client with the error. Raises RequestGone.
+
+    A device learns about it when it polls.
+    """
+    if pending.is_device:
+        if not await device.decline(server.database, waiting):
+            raise RequestGone
+        return server.pages.render(_decided(client, is_allowed=False), browser)
     if not await requests.take(server.database, waiting):
         raise RequestGone
     declined = AccessDenied()
     refused = replace(pending, error=declined.error, error_description=declined.description)
-    return error_location(server, refused)
+    return server.pages.redirect_browser(error_location(server, refused), browser)
+
+
+def _decided(client: Client, *, is_allowed: bool) -> Page:
+    """Return the page after a decision about a device."""
+    content = {"client_name": client.client_name, "is_allowed": is_allowed}
+    return Page("device_decided.html", content)
 
 
 def _allowed(client: Client, location: str) -> Page:
@@ -257,6 +288,7 @@ def _page(
             "destination": redirects.destination(pending.redirect_uri),
             "is_loopback": redirects.is_loopback(pending.redirect_uri),
             "is_private_use": redirects.is_private_use(pending.redirect_uri),
+            "is_device": pending.is_device,
             "domains": scopes.by_domain(requested),
             "offered": _offered(pending, server.settings.base_url),
             "sentences": SCOPES,

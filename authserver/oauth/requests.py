@@ -40,6 +40,8 @@ class PendingRequest:
     """The parameter whose value is wrong, while the request is answered. It is not stored."""
     client_redirect_uris: list[str] = field(default_factory=list)
     """All redirect URIs of the client, as it is stored."""
+    is_device: bool = False
+    """Whether it is the request of a device, which gets its answer when it polls (device.py)."""
     has_later_sign_in: bool = False
     """Whether the person has signed in, or confirmed it, since the request. It is not stored."""
 

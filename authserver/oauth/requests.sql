@@ -40,6 +40,7 @@ select authorization_request.client_id,
        authorization_request.code_challenge,
        authorization_request.error,
        authorization_request.error_description,
+       authorization_request.device_code_hash is not null as is_device,
        exists (
            select from identity.session
             where session.user_id = %(user_id)s

@@ -30,14 +30,20 @@ PATHS: Final = (
     "/settings/account/download",
     "/settings/account/delete",
     "/confirmed",
+    "/device",
     "/welcome",
     "/welcome/another",
 )
 """The paths, besides pending requests, to which sign-in may redirect."""
 _LONGEST_EMAIL: Final = 254
 _LINKED: Final = frozenset(
-    f"/settings/{name}"
-    for name in ("categories", "connections", "connections/end", "devices", "goals")
+    (
+        "/device",
+        *(
+            f"/settings/{name}"
+            for name in ("categories", "connections", "connections/end", "devices", "goals")
+        ),
+    )
 )
 """The paths that may have a query: views of the dashboard link to them (``back.address``), or the query says
 what the page is about."""

@@ -5,6 +5,7 @@ The person's side is the real pages: signed in, looked at, and submitted over HT
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
@@ -14,6 +15,7 @@ from authlib.common.security import generate_token
 from authlib.integrations.base_client import OAuthError
 from authlib.integrations.httpx_client import OAuth2Client
 from authlib.oauth2.rfc6749.errors import MismatchingStateException
+from authlib.oauth2.rfc8628 import DEVICE_CODE_GRANT_TYPE
 from mcp.client.auth import OAuthFlowError
 from mcp.client.auth.utils import (
     build_protected_resource_metadata_discovery_urls,
@@ -34,8 +36,9 @@ DAILY: Final = "/api/v1/analytics/daily?from=2025-06-16&to=2025-06-17"
 
 @pytest.fixture(scope="module")
 def service(deployment: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """Both servers."""
-    with processes.service(deployment, tmp_path_factory.mktemp("servers")) as started:
+    """Both servers; devices without a browser may ask for access."""
+    chosen = replace(deployment, device_authorization=True)
+    with processes.service(chosen, tmp_path_factory.mktemp("servers")) as started:
         yield started
 
 
@@ -116,6 +119,28 @@ def test_authlib_gets_the_scopes_that_its_person_consented_to(
     me = client.get(f"{service.base_url}{ME}")
     assert me.json()["data"]["email"] == "alice@example.org"
     assert client.get(f"{service.base_url}{DAILY}").status_code == 200
+
+
+def test_authlib_gets_access_for_a_device_without_a_browser(
+    service: Service, authlib: Authlib, browser: Visitor
+) -> None:
+    client = authlib()
+    started = httpx2.post(
+        client.metadata["device_authorization_endpoint"],
+        data={"client_id": client.client_id, "scope": client.scope},
+    ).json()
+    poll = {"grant_type": DEVICE_CODE_GRANT_TYPE, "device_code": started["device_code"]}
+
+    with pytest.raises(OAuthError, match="authorization_pending"):
+        client.fetch_token(**poll)
+    link = urlsplit(started["verification_uri_complete"])
+    page = browser.get(f"{link.path}?{link.query}")
+    browser.submit(browser.follow(browser.submit(page)), decision="allow")
+    pair = client.fetch_token(**poll)
+
+    assert pair["scope"] == "read:activity read:profile"
+    me = client.get(f"{service.base_url}{ME}")
+    assert me.json()["data"]["email"] == "alice@example.org"
 
 
 @pytest.mark.checklist(35, 36)

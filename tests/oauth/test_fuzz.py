@@ -58,6 +58,7 @@ def paths(app: Starlette) -> list[str]:
 # Applications that are used only for their routes.
 NOWHERE: Final = Settings(
     cookie_key="0" * 64,
+    device_authorization=True,
     role_urls=dict.fromkeys(
         ("authserver", "reader", "ingester", "worker"), "host=127.0.0.1 port=1"
     ),
@@ -74,7 +75,10 @@ PAGES: Final = (
 WAYS_FROM_PAGES: Final = re.compile(
     r"http://testserver/sign-in\?to=\S*|http://localhost:8400/oauth/authorize\?\S*|/sign-out"
 )
-MACHINE_PATHS: Final = ("/oauth/register", "/oauth/token", "/oauth/revoke")
+MACHINE_PATHS: Final = (
+    *("/oauth/register", "/oauth/token", "/oauth/revoke"),
+    "/oauth/device_authorization",
+)
 SCRIPT_PATHS: Final = ("/welcome/seen",)
 """What scripts of pages ask."""
 
