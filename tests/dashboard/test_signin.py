@@ -387,7 +387,7 @@ def test_the_pages_say_which_server_does_not_answer(
 def test_without_a_key_a_page_says_that_the_dashboard_is_not_set_up(
     settings: Settings, tmp_path: Path
 ) -> None:
-    logins = processes.role_urls(settings, ("reader",))
+    logins = processes.role_urls(settings, ("reader", "worker"))
     bare = replace(settings, dashboard_key=None, data_dir=tmp_path, role_urls=logins)
     with AppClient(application(bare), settings.base_url) as app:
         pages = [app.get(path) for path in (WEEK, "/sign-in", "/signed-in?code=x")]
