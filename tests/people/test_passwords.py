@@ -115,8 +115,8 @@ def test_the_decoy_has_the_same_parameters_and_never_matches() -> None:
 
 def test_the_queue_for_hashing_is_bounded() -> None:
     async def crowd() -> None:
-        hasher = passwords.Hasher(limiter=anyio.CapacityLimiter(1))
-        async with hasher.limiter, anyio.create_task_group() as waiting:
+        hasher = passwords.Hasher()
+        async with hasher.place.limiter, anyio.create_task_group() as waiting:
             for _ in range(40):
                 waiting.start_soon(hasher.verify, hasher.decoy, "an owl")
             await anyio.wait_all_tasks_blocked()

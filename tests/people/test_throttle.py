@@ -690,19 +690,19 @@ def test_line_56_every_tried_password_costs_the_same_work_and_a_delayed_one_none
 async def until_waiting(hasher: Hasher, number: int) -> None:
     """Wait until so many wait for a thread to hash in."""
     await wait_for_async(
-        lambda: hasher.limiter.statistics().tasks_waiting >= number, f"{number} to wait"
+        lambda: hasher.place.limiter.statistics().tasks_waiting >= number, f"{number} to wait"
     )
 
 
 def test_a_fifth_concurrent_sign_in_of_one_address_or_account_is_refused_and_not_counted(
     home: Place, settings: Settings, owner: Rows
 ) -> None:
-    hasher = Hasher(CHEAP, limiter=anyio.CapacityLimiter(1))
+    hasher = Hasher(CHEAP)
 
     async def crowd() -> None:
         async with (
             serving_with(settings, hasher) as this,
-            hasher.limiter,
+            hasher.place.limiter,
             anyio.create_task_group() as waiting,
         ):
 
@@ -799,7 +799,7 @@ def test_48_delayed_attempts_from_twelve_addresses_take_no_place_in_the_queue(
             await hasher.verify(None, WRONG)
             # No password can be hashed, and yet all delayed attempts get their answer.
             with anyio.fail_after(60):
-                async with hasher.limiter, anyio.create_task_group() as attempts:
+                async with hasher.place.limiter, anyio.create_task_group() as attempts:
                     for address in addresses * 4:
                         attempts.start_soon(enter, address)
             origin = RequestOrigin(None, HOME)
@@ -817,7 +817,7 @@ def test_a_delayed_attempt_waits_for_the_queue_and_the_median_hash() -> None:
         hasher = Hasher(CHEAP)
         hasher.durations_s.extend([0.1, 9.0, 0.2, 0.3, 0.1])
         idle = hasher.expected_s()
-        async with hasher.limiter, anyio.create_task_group() as waiting:
+        async with hasher.place.limiter, anyio.create_task_group() as waiting:
             for _ in range(3):
                 waiting.start_soon(hasher.verify, None, "an owl")
             await until_waiting(hasher, 3)
@@ -850,7 +850,7 @@ def test_a_full_queue_does_not_keep_out_known_people(
     async def crowd() -> None:
         async with (
             serving_with(settings, hasher) as this,
-            hasher.limiter,
+            hasher.place.limiter,
             anyio.create_task_group() as waiting,
         ):
             for _ in range(40):
@@ -991,14 +991,14 @@ def test_a_correct_password_is_accepted_when_rehashing_is_not_possible(
     owner.execute("update identity.password set password_hash = %s", [outdated])
 
     held = Held()
-    hasher = Hasher(held, limiter=anyio.CapacityLimiter(1))
+    hasher = Hasher(held)
     entered = []
 
     async def crowd() -> None:
         async with serving_with(settings, hasher) as this, anyio.create_task_group() as others:
 
             async def hold_on() -> None:
-                async with hasher.limiter:
+                async with hasher.place.limiter:
                     await anyio.sleep_forever()
 
             async def fill_the_queue() -> None:
@@ -1022,12 +1022,12 @@ def test_a_correct_password_is_accepted_when_rehashing_is_not_possible(
 def test_an_attempt_that_finds_the_queue_full_is_not_counted(
     home: Place, settings: Settings, owner: Rows
 ) -> None:
-    hasher = Hasher(CHEAP, limiter=anyio.CapacityLimiter(1))
+    hasher = Hasher(CHEAP)
 
     async def crowd() -> None:
         async with (
             serving_with(settings, hasher) as this,
-            hasher.limiter,
+            hasher.place.limiter,
             anyio.create_task_group() as waiting,
         ):
             for _ in range(40):
