@@ -35,6 +35,7 @@ _MOST_PROBLEMS: Final = 10
 
 
 _LOCAL_TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?", re.ASCII)
+_RANK: Final = re.compile(r"[1-9][0-9]{0,5}", re.ASCII)
 MILLISECOND: Final = timedelta(milliseconds=1)
 """The precision of times."""
 
@@ -346,7 +347,7 @@ class Paged(Arguments):
 
     cursor: Annotated[str, BeforeValidator(_text)] | None = Field(
         default=None,
-        description="next_cursor of the last answer.",
+        description="next_cursor, with the same arguments.",
     )
 
     @model_validator(mode="after")
@@ -360,19 +361,28 @@ class Paged(Arguments):
 
     def place(self) -> tuple[datetime, UUID]:
         """Return time and id of the row after which the page begins. Raises ValueError."""
-        if self.cursor is None:
-            return parameters.FIRST_ROW
-        mark, _, cursor = self.cursor.partition(".")
-        if mark != self._mark():
-            raise ValueError("another question")
-        return parameters.parse_cursor(cursor)
+        own = self._own_cursor()
+        return parameters.FIRST_ROW if own is None else parameters.parse_cursor(own)
 
-    def behind(self, place: str | None) -> str:
-        """Return the cursor of the page that begins after the row at this place (``svc.cursor``)."""
+    def behind(self, place: str | None, count: int) -> str:
+        """Return the cursor of the page that begins after the row at this place (``svc.cursor``).
+
+        ``count`` is the number of rows up to that one on this page.
+        """
+        del count
         return f"{self._mark()}.{place}"
 
+    def _own_cursor(self) -> str | None:
+        """Return the cursor without the hash. Raises ValueError if it is one of another question."""
+        if self.cursor is None:
+            return None
+        mark, _, own = self.cursor.partition(".")
+        if mark != self._mark():
+            raise ValueError("another question")
+        return own
+
     def _mark(self) -> str:
-        filters = self.model_dump(exclude={"cursor", "limit"}, exclude_none=True)
+        filters = self.model_dump(exclude={"cursor", "limit", "top"}, exclude_none=True)
         return f"{zlib.crc32(json.dumps(filters, default=str).encode()):08x}"
 
     def values(self) -> dict[str, Any]:
@@ -381,6 +391,33 @@ class Paged(Arguments):
         del rest["cursor"]
         at, row_id = self.place()
         return rest | {"cursor_at": at, "cursor_id": row_id}
+
+
+class Ranked(Paged):
+    """Arguments of a tool whose rows have ranks, most time first: a cursor is a number of rows."""
+
+    def place(self) -> tuple[datetime, UUID]:
+        """Return the place before all rows. Raises ValueError for an invalid cursor."""
+        self.skipped()
+        return parameters.FIRST_ROW
+
+    def skipped(self) -> int:
+        """Return the number of rows before the page. Raises ValueError."""
+        own = self._own_cursor()
+        if own is None:
+            return 0
+        if not _RANK.fullmatch(own):
+            raise ValueError("not a number of rows")
+        return int(own)
+
+    def behind(self, place: str | None, count: int) -> str:
+        """Return the cursor of the page that begins after so many rows of this one."""
+        del place
+        return f"{self._mark()}.{self.skipped() + count}"
+
+    def values(self) -> dict[str, Any]:
+        """Return the values with the number of rows before the page in place of the cursor."""
+        return super().values() | {"skipped": self.skipped()}
 
 
 def _contradiction(period: str | None, first: date | None, last: date | None) -> str | None:

@@ -8,7 +8,7 @@ assistant is cut and marked as truncated.
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, timedelta
 from functools import cached_property
 from pathlib import Path
@@ -117,6 +117,8 @@ class Part:
     the part is not needed."""
     further: Further | None = None
     """The further statements of its endpoint."""
+    own: Mapping[str, Any] = field(default_factory=dict)
+    """Values of its own in place of arguments."""
 
     @cached_property
     def statement(self) -> Statement:
@@ -158,6 +160,7 @@ class Part:
             return self.ask(frame, given)
         return {
             **given,
+            **self.own,
             **{f"frame_{name}": value for name, value in frame.items()},
             "tz": frame["tz"],
             "given_tz": frame["tz"],
@@ -288,13 +291,13 @@ class Tool:
         if self.finish is not None:
             answer = self.finish(answer | {"frame": frame})
             del answer["frame"]
-        places = self._places(answer)
+        page = self._page(answer)
         answer = with_texts(answer)
         answer = without_nulls(answer)
         if self.rows is not None and len(answer[self.rows]) > self.most_rows:
             answer[self.rows] = answer[self.rows][: self.most_rows]
             answer["truncated"] = True
-        written = self._written(answer, given, places)
+        written = self._written(answer, given, page)
         for member in (*self.other_rows, *((self.rows,) if self.rows is not None else ())):
             while _weight(written) > MOST_BYTES and answer[member]:
                 rows = answer[member]
@@ -302,11 +305,11 @@ class Tool:
                 fitting = max(len(rows) * MOST_BYTES // _weight(written), 1)
                 answer[member] = rows[: min(len(rows) - 1, fitting)]
                 answer["truncated"] = True
-                written = self._written(answer, given, places)
+                written = self._written(answer, given, page)
         for most in _SHORTER:
             if _weight(written) > MOST_BYTES:
                 answer = _shortened(answer, most) | {"truncated": True}
-                written = self._written(answer, given, places)
+                written = self._written(answer, given, page)
         return written
 
     def _not_yet(self, frame: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -318,18 +321,25 @@ class Tool:
         tomorrow = date.fromisoformat(frame["today"]) + timedelta(days=1)
         return {"from": max(str(tomorrow), frame["first_day"]), "to": frame["last_day"]}
 
-    def _places(self, answer: dict[str, Any]) -> list[str | None]:
-        """Remove and return the place of each row in its list, as its statement writes it into ``cursor``."""
+    def _page(self, answer: dict[str, Any]) -> tuple[list[str | None], bool]:
+        """Remove and return the place of each row, and whether more rows follow.
+
+        Statements write them into ``cursor`` and ``has_more``.
+        """
         rows = [] if self.rows is None else answer[self.rows]
-        return [row.pop("cursor", None) for row in rows]
+        return [row.pop("cursor", None) for row in rows], answer.pop("has_more", False)
 
     def _written(
-        self, answer: dict[str, Any], given: Arguments | None, places: list[str | None]
+        self,
+        answer: dict[str, Any],
+        given: Arguments | None,
+        page: tuple[list[str | None], bool],
     ) -> bytes:
         if isinstance(given, Paged) and self.rows is not None:
+            places, has_more = page
             count = len(answer[self.rows])
-            goes_on = answer["truncated"] and count > 0
-            answer["next_cursor"] = given.behind(places[count - 1]) if goes_on else None
+            goes_on = count > 0 and (has_more or count < len(places))
+            answer["next_cursor"] = given.behind(places[count - 1], count) if goes_on else None
         return _json(answer)
 
 

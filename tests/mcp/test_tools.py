@@ -291,6 +291,45 @@ def objects_of(value: Any) -> Iterator[dict[str, Any]]:
         yield from objects_of(each)
 
 
+@pytest.mark.parametrize(
+    ("tool", "given", "rows", "count"),
+    [
+        ("list_sessions", {"limit": 200, "filter": {"productivity": "distracting"}}, "data", None),
+        ("get_time_breakdown", {"period": "all", "top": 7}, "data", None),
+        ("get_time_breakdown", {"group_by": "hour", "top": 5}, "data", None),
+        ("get_time_breakdown", {"group_by": "day", "top": 3}, "data", None),
+        ("get_listening", {"group_by": "track", "period": "all", "top": 5}, "data", None),
+        ("get_focus", {"period": "all"}, "data", "totals.streak_count"),
+        ("get_code_activity", {"period": "all", "limit": 30}, "recent", "totals.count"),
+        ("get_places", {"period": "all", "raw": True}, "data", "count"),
+        ("get_content", {"period": "all", "limit": 13}, "data", "count"),
+    ],
+)
+def test_all_pages_together_have_each_row_once(
+    assistants: dict[str, Assistant], tool: str, given: dict[str, Any], rows: str, count: str | None
+) -> None:
+    answer = assistants["alice"].ask(tool, **given)
+    pages: list[list[dict[str, Any]]] = [answer[rows]]
+    first = answer
+    while answer["next_cursor"] is not None:
+        answer = assistants["alice"].ask(tool, cursor=answer["next_cursor"], **given)
+        pages.append(answer[rows])
+        assert len(pages) < 100
+
+    every = [json.dumps(without_texts(row)) for page in pages for row in page]
+    assert len(pages) > 1
+    assert len(set(every)) == len(every)
+    if count is not None:
+        total: Any = first
+        for name in count.split("."):
+            total = total[name]
+        assert len(every) == total
+    else:
+        sums = [row.get("total_ms", row.get("listened_ms", 0)) for page in pages for row in page]
+        totals = first.get("totals", {})
+        assert sum(sums) == totals.get("total_ms", totals.get("listened_ms", 0))
+
+
 def test_today_has_its_weekday(assistants: dict[str, Assistant]) -> None:
     answer = assistants["alice"].ask("get_goals", tz="Pacific/Kiritimati")
 

@@ -13,8 +13,8 @@ from resourceserver.api import parameters
 from resourceserver.api.bodies import Body, Count, Milliseconds, Percent
 from resourceserver.api.endpoint import Answers, Further
 from resourceserver.mcp import apps, names, tool
-from resourceserver.mcp.arguments import LISTED, WHOLE, Arguments, Filtered, Kind
-from resourceserver.mcp.tool import ENTRY, MOST_BYTES, MOST_ROWS, ROWS, Answer, Part, Tool
+from resourceserver.mcp.arguments import LISTED, WHOLE, Arguments, Filtered, Kind, Ranked
+from resourceserver.mcp.tool import ENTRY, MOST_BYTES, MOST_ROWS, ROWS, Page, Part, Tool
 from shared import pipeline
 from shared.pipeline import Step
 
@@ -57,7 +57,7 @@ _ROOM: Final = MOST_BYTES - 4 * 1024
 """Bytes for rows; the rest of the limit is for totals and gaps."""
 
 
-class Breakdown(Filtered):
+class Breakdown(Ranked, Filtered):
     """Which time to add up, by which keys, and how many rows to return."""
 
     group_by: Annotated[list[Key], Field(min_length=1, max_length=2), LISTED] | None = Field(
@@ -127,7 +127,7 @@ class BreakdownRow(Body):
 
 
 class OtherTime(Body):
-    """Sums of the rows that were left out."""
+    """Sums of the rows after these."""
 
     rows: Count
     total_ms: Milliseconds
@@ -146,7 +146,7 @@ class TimeTotals(Body):
     distracted_ms: Milliseconds | None
 
 
-class BreakdownAnswer(Answer):
+class BreakdownAnswer(Page):
     """Time by the requested keys."""
 
     kind: Kind
@@ -176,7 +176,8 @@ def _finish(answers: Answers) -> dict[str, Any]:
 
 
 def _finished(answer: dict[str, Any]) -> dict[str, Any]:
-    return _fitting(answer | {"unmatched": names.unmatched(answer.pop("names"))})
+    fitting = _fitting(answer | {"unmatched": names.unmatched(answer.pop("names"))})
+    return fitting | {"has_more": fitting["other"]["rows"] > 0}
 
 
 def _fitting(answer: dict[str, Any]) -> dict[str, Any]:
@@ -223,5 +224,7 @@ TOOLS: Final = [
         ),
         app=apps.BREAKDOWN,
         finish=_finished,
+        rows="data",
+        most_rows=MOST,
     )
 ]

@@ -307,7 +307,7 @@ other as (
            svc.percent(coalesce(sum(total_ms), 0)::bigint, (select total_ms from total)) as percent,
            coalesce(sum(session_count), 0)::bigint as session_count
       from ranked
-     where rank > %(top)s::integer
+     where rank > %(skipped)s::integer + %(top)s::integer
 )
 
 -- fragment: rendered_breakdown
@@ -339,7 +339,8 @@ select %(kind)s::text as kind,
                   )
              from ranked
             cross join total
-            where ranked.rank <= %(top)s::integer
+            where ranked.rank > %(skipped)s::integer
+              and ranked.rank <= %(skipped)s::integer + %(top)s::integer
        ) as data,
        (select row_to_json(other) from other) as other,
        (select row_to_json(total) from total) as totals,

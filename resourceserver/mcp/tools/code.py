@@ -9,8 +9,8 @@ from resourceserver import endpoints, timeline
 from resourceserver.api.bodies import Body, Count, Timestamp
 from resourceserver.endpoints.code import Action, CountTotals, EventType, TypeCount
 from resourceserver.mcp import names, tool
-from resourceserver.mcp.arguments import WHOLE, Arguments, InPeriod, Text
-from resourceserver.mcp.tool import MOST_ROWS, ROWS, Answer, Part, Tool
+from resourceserver.mcp.arguments import WHOLE, Arguments, InPeriod, Paged, Text
+from resourceserver.mcp.tool import MOST_ROWS, ROWS, Page, Part, Tool
 
 _ENDPOINTS: Final = Path(endpoints.__file__).parent
 _TIMELINE: Final = Path(timeline.__file__).parent
@@ -25,7 +25,7 @@ SQL: Final = tool.load(
 MOST_REPOSITORIES: Final = 20
 
 
-class CodeActivity(InPeriod):
+class CodeActivity(Paged, InPeriod):
     """Which events to count, and how many to list."""
 
     repository: Text | None = Field(
@@ -79,7 +79,7 @@ class RecentEvent(Body):
     changed_files: Count | None
 
 
-class CodeActivityAnswer(Answer):
+class CodeActivityAnswer(Page):
     """Counts and changed lines of the whole range, and its newest events."""
 
     totals: CountTotals

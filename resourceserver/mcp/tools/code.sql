@@ -56,10 +56,17 @@ repository as (
      group by per_repository.repository,
               per_repository.provider
 ),
+listed_event as (
+    select occurred_at,
+           event_id
+      from event_in_range
+     where (occurred_at, event_id) < (%(cursor_at)s::timestamptz, %(cursor_id)s::uuid)
+),
 recent as (
     select newest.occurred_at as at,
            line.id,
            json_build_object(
+               'cursor', svc.cursor(newest.occurred_at, newest.event_id),
                'type', line.type,
                'action', line.action,
                'occurred_at', line.occurred_at,
@@ -75,7 +82,7 @@ recent as (
       from (
                select event_id,
                       occurred_at
-                 from event_in_range
+                 from listed_event
                 order by occurred_at desc,
                          event_id desc
                 limit %(limit)s::bigint
@@ -108,6 +115,7 @@ select (select row_to_json(total) from total) as totals,
              from repository
        ) as repositories,
        (select coalesce(json_agg(line order by at desc, id desc), '[]') from recent) as recent,
-       (select count from total) > %(limit)s::bigint as truncated
+       (select count(*) from listed_event) > %(limit)s::bigint as has_more,
+       (select count(*) from listed_event) > %(limit)s::bigint as truncated
   from frame
 --include end_of_answer

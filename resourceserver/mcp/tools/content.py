@@ -8,8 +8,8 @@ from pydantic import Field
 from resourceserver import timeline
 from resourceserver.api.bodies import Body, CalendarDay, Count, Milliseconds, Timestamp
 from resourceserver.mcp import tool
-from resourceserver.mcp.arguments import WHOLE, InPeriod, Text
-from resourceserver.mcp.tool import MOST_ROWS, ROWS, Answer, Part, Tool
+from resourceserver.mcp.arguments import WHOLE, InPeriod, Paged, Text
+from resourceserver.mcp.tool import MOST_ROWS, ROWS, Page, Part, Tool
 
 _TIMELINE: Final = Path(timeline.__file__).parent
 SQL: Final = tool.load(Path(__file__).with_name("content.sql"), _TIMELINE / "metrics.sql")
@@ -17,7 +17,7 @@ SQL: Final = tool.load(Path(__file__).with_name("content.sql"), _TIMELINE / "met
 KINDS: Final = ("calendar", "recordings", "insights", "watching")
 
 
-class Content(InPeriod):
+class Content(Paged, InPeriod):
     """Which rows to search, and how many to return."""
 
     kind: Literal["calendar", "recordings", "insights", "watching"] | None = Field(
@@ -158,7 +158,7 @@ class Totals(Body):
     watching: PlayTotals | None
 
 
-class ContentAnswer(Answer):
+class ContentAnswer(Page):
     """Matching rows, the newest first. Titles and names have at most 500 characters."""
 
     data: list[Annotated[Event | Recording | Insight | Play, Field(discriminator="kind")]]
@@ -170,7 +170,7 @@ class ContentAnswer(Answer):
 
 def _finished(answer: dict[str, Any]) -> dict[str, Any]:
     """Return the answer with the rows of all kinds in one list; the first row always fits."""
-    rows = [row["line"] | row["excerpt"] for row in answer["data"]]
+    rows = [row["line"] | row["excerpt"] | {"cursor": row["cursor"]} for row in answer["data"]]
     answer = answer | {"data": rows[:1]}
     while rows and rows[0]["text"] and tool.is_too_long(answer):
         rows[0] |= {"text": rows[0]["text"][: len(rows[0]["text"]) * 9 // 10], "is_cut": True}

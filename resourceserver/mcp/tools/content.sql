@@ -212,11 +212,18 @@ known as (
            watched_at
       from play
 ),
-newest as (
+listed as (
     select kind,
            id,
            at
       from known
+     where (at, id) < (%(cursor_at)s::timestamptz, %(cursor_id)s::uuid)
+),
+newest as (
+    select kind,
+           id,
+           at
+      from listed
      order by at desc,
               id desc
      limit %(limit)s::integer
@@ -301,7 +308,7 @@ part as (
 select (
            select coalesce(
                       json_agg(
-                          json_build_object('line', line, 'excerpt', excerpt)
+                          json_build_object('line', line, 'excerpt', excerpt, 'cursor', svc.cursor(at, id))
                           order by at desc, id desc
                       ),
                       '[]'
@@ -317,6 +324,7 @@ select (
                   )
              from part
        ) as totals,
-       (select count(*) from known) > %(limit)s::integer as truncated
+       (select count(*) from listed) > %(limit)s::integer as has_more,
+       (select count(*) from listed) > %(limit)s::integer as truncated
   from frame
 --include end_of_answer

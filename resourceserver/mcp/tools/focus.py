@@ -2,10 +2,12 @@
 
 from pathlib import Path
 from typing import Any, Final, Literal
+from uuid import UUID
 
 from pydantic import Field, StrictBool
 
 from resourceserver import endpoints, timeline
+from resourceserver.api import parameters
 from resourceserver.api.bodies import Body, Count, Milliseconds, Percent, Timestamp
 from resourceserver.api.parameters import Listed
 from resourceserver.endpoints import attention
@@ -17,8 +19,8 @@ from resourceserver.endpoints.attention import (
     SwitchTotals,
 )
 from resourceserver.mcp import tool
-from resourceserver.mcp.arguments import InPeriod
-from resourceserver.mcp.tool import ENTRY, ROWS, Answer, Part, Tool
+from resourceserver.mcp.arguments import InPeriod, Paged
+from resourceserver.mcp.tool import ENTRY, ROWS, Page, Part, Tool
 
 _ENDPOINTS: Final = Path(endpoints.__file__).parent
 _TIMELINE: Final = Path(timeline.__file__).parent
@@ -29,11 +31,16 @@ SQL: Final = tool.load(
     _ENDPOINTS / "attention.sql",
 )
 
-MOST_BREAKERS: Final = 20
-MOST_PAIRS: Final = 10
+MOST_STREAKS: Final = 8
+MOST_BREAKERS: Final = 10
+MOST_PAIRS: Final = 5
 
 
-class Focus(InPeriod):
+_NO_ID: Final = str(UUID(int=0))
+"""No two streaks have the same start, so their cursor needs no id."""
+
+
+class Focus(Paged, InPeriod):
     """Whether to list switches one by one."""
 
     include_switches: StrictBool = Field(
@@ -42,8 +49,8 @@ class Focus(InPeriod):
     )
 
     def values(self) -> dict[str, Any]:
-        """Return the values with the first page of the endpoints' lists."""
-        return super().values() | Listed().values() | {"limit": ROWS}
+        """Return the values with the length of a page."""
+        return super().values() | {"limit": MOST_STREAKS}
 
 
 class Breaker(Body):
@@ -69,26 +76,28 @@ class Longest(Body):
     duration_ms: Milliseconds
 
 
-class FocusAnswer(Answer):
+class FocusAnswer(Page):
     """Streaks of focus, what broke them, and switches between applications."""
 
     totals: StreakTotals
     longest: Longest | None
     """Null where there is none."""
     breakers: list[Breaker]
-    """The 20 most frequent reasons, the most frequent first."""
+    """The 10 most frequent reasons, the most frequent first."""
     data: list[FocusStreak]
-    """Streaks that overlap the range, the newest first, at most 20."""
+    """Streaks that overlap the range, the newest first."""
     switch_totals: SwitchTotals
     pairs: list[SwitchPair]
-    """The 10 most frequent pairs, the most frequent first."""
+    """The 5 most frequent pairs, the most frequent first."""
     switches: list[ContextSwitch]
-    """The newest first, at most 20; empty unless include_switches is true."""
+    """The newest 20; empty unless include_switches is true."""
 
 
 def _most_frequent(answer: dict[str, Any]) -> dict[str, Any]:
     switching = answer.pop("context_switches")
     is_listed = answer.pop("include_switches")
+    for streak in answer["data"]:
+        streak["cursor"] = parameters.cursor(parameters.parse_instant(streak["started_at"]), _NO_ID)
     return answer | {
         "breakers": answer["breakers"][:MOST_BREAKERS],
         "switch_totals": switching["totals"],
@@ -111,7 +120,12 @@ TOOLS: Final = [
         frame=SQL["period"],
         parts=(
             Part(SQL["get_focus"], further=attention.SWITCHES_OF_STREAKS),
-            tool.part(attention.ENDPOINTS, "context_switches"),
+            # Streaks come in pages, and switches do not.
+            tool.part(
+                attention.ENDPOINTS,
+                "context_switches",
+                own=Listed().values() | {"limit": ROWS},
+            ),
         ),
         finish=_most_frequent,
         rows="data",

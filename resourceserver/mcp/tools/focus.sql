@@ -35,6 +35,7 @@ select (select row_to_json(total) from total) as totals,
        ) as breakers,
        page.data,
        %(include_switches)s::boolean as include_switches,
+       page.has_more,
        page.has_more as truncated
   from page
 --include end_of_answer

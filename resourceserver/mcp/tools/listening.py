@@ -11,8 +11,8 @@ from resourceserver.api.parameters import Listed
 from resourceserver.endpoints import music
 from resourceserver.endpoints.music import Listen
 from resourceserver.mcp import tool
-from resourceserver.mcp.arguments import WHOLE, InPeriod
-from resourceserver.mcp.tool import MOST_ROWS, Answer, Part, Tool
+from resourceserver.mcp.arguments import WHOLE, InPeriod, Ranked
+from resourceserver.mcp.tool import MOST_ROWS, Page, Part, Tool
 
 _TIMELINE: Final = Path(timeline.__file__).parent
 SQL: Final = tool.load(Path(__file__).with_name("listening.sql"), _TIMELINE / "timeline.sql")
@@ -20,7 +20,7 @@ SQL: Final = tool.load(Path(__file__).with_name("listening.sql"), _TIMELINE / "t
 MOST_RECENT: Final = 5
 
 
-class Listening(InPeriod):
+class Listening(Ranked, InPeriod):
     """By what to add plays up, and how many rows to return."""
 
     group_by: Literal["artist", "album", "track", "day"] = Field(
@@ -49,14 +49,14 @@ class ListeningRow(Body):
 
 
 class OtherListening(Body):
-    """Sums of the rows that were left out."""
+    """Sums of the rows after these."""
 
     rows: Count
     listened_ms: Milliseconds
     play_count: Count
 
 
-class ListeningAnswer(Answer):
+class ListeningAnswer(Page):
     """Plays added up, their totals, and the newest of them."""
 
     group_by: Literal["artist", "album", "track", "day"]
@@ -69,7 +69,11 @@ class ListeningAnswer(Answer):
 
 def _with_totals(answer: dict[str, Any]) -> dict[str, Any]:
     daily, history = answer.pop("music_daily"), answer.pop("music_history")
-    return answer | {"totals": daily["totals"], "recent": history["data"]}
+    return answer | {
+        "totals": daily["totals"],
+        "recent": history["data"],
+        "has_more": answer["truncated"],
+    }
 
 
 TOOLS: Final = [
@@ -89,5 +93,6 @@ TOOLS: Final = [
             tool.part(music.ENDPOINTS, "music_history"),
         ),
         finish=_with_totals,
+        rows="data",
     )
 ]

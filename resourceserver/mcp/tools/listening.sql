@@ -68,7 +68,7 @@ other as (
            coalesce(sum(listened_ms), 0)::bigint as listened_ms,
            coalesce(sum(play_count), 0)::bigint as play_count
       from ranked
-     where rank > %(top)s::integer
+     where rank > %(skipped)s::integer + %(top)s::integer
 )
 select %(group_by)s::text as group_by,
        (
@@ -88,7 +88,8 @@ select %(group_by)s::text as group_by,
                   )
              from ranked
             cross join total
-            where ranked.rank <= %(top)s::integer
+            where ranked.rank > %(skipped)s::integer
+              and ranked.rank <= %(skipped)s::integer + %(top)s::integer
        ) as data,
        (select row_to_json(other) from other) as other,
        (select rows > 0 from other) as truncated

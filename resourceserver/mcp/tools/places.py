@@ -9,8 +9,8 @@ from resourceserver import timeline
 from resourceserver.api.bodies import Body, Count, Milliseconds, Timestamp
 from resourceserver.endpoints.location import Latitude, Longitude
 from resourceserver.mcp import names, tool
-from resourceserver.mcp.arguments import OBJECT, Arguments, InPeriod, Text
-from resourceserver.mcp.tool import ROWS, Answer, Part, Tool
+from resourceserver.mcp.arguments import OBJECT, Arguments, InPeriod, Paged, Text
+from resourceserver.mcp.tool import ROWS, Page, Part, Tool
 from resourceserver.mcp.tools import measures
 
 _TIMELINE: Final = Path(timeline.__file__).parent
@@ -34,7 +34,7 @@ class Near(BaseModel):
     radius_m: Annotated[float, Field(ge=1, le=20_100_000)] = 500
 
 
-class Places(InPeriod):
+class Places(Paged, InPeriod):
     """Which stays to search, and whether to return points."""
 
     search: Text | None = Field(
@@ -114,7 +114,7 @@ class Point(Body):
     accuracy_m: float | None
 
 
-class PlacesAnswer(Answer):
+class PlacesAnswer(Page):
     """Matching stays, the newest first, and the ten places with most time. Texts have at most 500 characters,
     and those of places 200."""
 

@@ -156,18 +156,24 @@ point as (
                 limit 1
            ) as first
      where extent.count > 500
+),
+listed as (
+    select *
+      from visit
+     where (started_at, event_id) < (%(cursor_at)s::timestamptz, %(cursor_id)s::uuid)
 )
 select (
            select coalesce(json_agg(line order by newest.started_at desc, newest.event_id desc), '[]')
              from (
                       select *
-                        from visit
+                        from listed
                        order by started_at desc,
                                 event_id desc
                        limit %(limit)s::integer
                   ) as newest
             cross join lateral (
-                      select newest.type,
+                      select svc.cursor(newest.started_at, newest.event_id) as cursor,
+                             newest.type,
                              newest.status,
                              svc.instant(newest.started_at) as started_at,
                              svc.instant(newest.ended_at) as ended_at,
@@ -236,7 +242,8 @@ select (
                   )
              from point
        ) as points,
-       (select count(*) from visit) > %(limit)s::integer
+       (select count(*) from listed) > %(limit)s::integer as has_more,
+       (select count(*) from listed) > %(limit)s::integer
            or (select count(*) from place) > 10
            or (select count from extent) > 500 as truncated
   from frame

@@ -129,6 +129,7 @@ numbered_row as (
 )
 select %(kind)s::text as kind,
        page.data,
+       page.has_more,
        page.has_more as truncated
   from frame
  cross join (
