@@ -219,7 +219,9 @@ def test_the_best_hours_are_the_most_productive_ones(
     ]
     assert answer["phrase"] == (
         f"Most productive on {day}s from 14:00 to 15:00, with 42 min of productive time on average."
+        " A usual day begins at 09:00 and ends at 20:50."
     )
+    assert answer["usual_day"] == {"starts_at": "09:00", "ends_at": "20:50", "days": 1}
     (measured,) = [each for each in answer["days"] if each["name"] == day]
     assert measured["distracted_by_hour"][20] == 3_000_000
     assert measured["average_text"] == "2 h 2 min"

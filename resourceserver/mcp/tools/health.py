@@ -1,8 +1,11 @@
 """The tool get_health: metrics of health, compared with the 28 days before, and nights."""
 
+import statistics
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
+from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
@@ -31,6 +34,7 @@ SQL: Final = tool.load(
 PREFIX: Final = "health:"
 """The prefix with which other tools name the metrics of devices; metrics of nights have none."""
 MOST_METRICS: Final = 8
+_NOON: Final = 12 * 60
 
 
 def _named(name: str) -> str:
@@ -241,6 +245,14 @@ class Available(Body):
     """Days of the range on which a reading began."""
 
 
+class UsualNight(Body):
+    """The medians of the local times (HH:MM) at which the main sleeps of the range began and ended."""
+
+    starts_at: str
+    ends_at: str
+    nights: Count
+
+
 class HealthAnswer(Answer):
     """The requested metrics, the requested days, and the list of available metrics if none was requested."""
 
@@ -251,6 +263,8 @@ class HealthAnswer(Answer):
     """The newest readings, if resolution is raw."""
     recovery: list[Day]
     """The newest first, without days that have no data."""
+    usual_night: UsualNight | None
+    """If recovery is listed."""
     recovery_averages: Averages | None
     """Means over all days of the range."""
     recovery_normal: Averages | None
@@ -325,6 +339,7 @@ def _finished(answer: dict[str, Any]) -> dict[str, Any]:
         "metrics": [_render(metric) for metric in answer["metrics"]],
         "samples": [_reading(sample) for sample in samples["data"]],
         "recovery": [_day(day) for day in sorted(nights, key=_date, reverse=True)],
+        "usual_night": _usual_night(nights, ZoneInfo(answer["tz"])),
         "recovery_averages": None if recovery is None else _measures(recovery["averages"]),
         "recovery_normal": None if nights_before is None else _measures(nights_before["averages"]),
         "truncated": answer["truncated"] or samples["has_more"] or is_cut,
@@ -432,6 +447,29 @@ def _date(day: dict[str, Any]) -> str:
 def _day(day: dict[str, Any]) -> dict[str, Any]:
     rest = {name: each for name, each in day.items() if name != "has_data"}
     return rest | {"recovery": _measures(day["recovery"])}
+
+
+def _usual_night(days: list[dict[str, Any]], zone: ZoneInfo) -> dict[str, Any] | None:
+    """Return the UsualNight of days; None without any sleep."""
+    sleeps = [day["sleep"] for day in days if day["sleep"] is not None]
+    if not sleeps:
+        return None
+    begun, ended = ([sleep[name] for sleep in sleeps] for name in ("started_at", "ended_at"))
+    return {
+        "starts_at": _usual_time(begun, zone),
+        "ends_at": _usual_time(ended, zone),
+        "nights": len(sleeps),
+    }
+
+
+def _usual_time(instants: list[str], zone: ZoneInfo) -> str:
+    """Return the median of times of day, counted from noon, so that midnight is in the middle."""
+    minutes = []
+    for instant in instants:
+        at = datetime.fromisoformat(instant).astimezone(zone)
+        minutes.append((at.hour * 60 + at.minute - _NOON) % (2 * _NOON))
+    median = (round(statistics.median(minutes)) + _NOON) % (2 * _NOON)
+    return f"{median // 60:02}:{median % 60:02}"
 
 
 def _measures(measured: dict[str, Any] | None) -> dict[str, Any] | None:

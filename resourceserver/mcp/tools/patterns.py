@@ -11,7 +11,7 @@ from resourceserver.endpoints import hours
 from resourceserver.endpoints.hours import HourOfDay, Weekday
 from resourceserver.mcp import tool
 from resourceserver.mcp.arguments import WHOLE, InZone
-from resourceserver.mcp.tool import ENTRY, Answer, Tool
+from resourceserver.mcp.tool import ENTRY, Answer, Part, Tool
 from shared import durations
 
 SQL: Final = tool.load(Path(__file__).with_name("patterns.sql"))
@@ -56,6 +56,16 @@ class BestHour(Body):
     average_ms: Milliseconds
 
 
+class UsualDay(Body):
+    """The medians of the first and the last minute at the computer, as local times (HH:MM)."""
+
+    starts_at: str
+    ends_at: str
+    """After midnight if it is earlier than starts_at: a day lasts until 04:00."""
+    days: Count
+    """The number of days with any use."""
+
+
 class PatternsAnswer(Answer):
     """An average week: every hour of every weekday."""
 
@@ -63,6 +73,7 @@ class PatternsAnswer(Answer):
     weeks_with_data: Count
     """The number of these weeks with any tracked or coding time."""
     phrase: str
+    usual_day: UsualDay | None
     best_hours: list[BestHour]
     """Most productive first; empty without productive time."""
     days: list[DayPattern]
@@ -71,6 +82,7 @@ class PatternsAnswer(Answer):
 def _as_a_week(answer: dict[str, Any]) -> dict[str, Any]:
     """Return the answer with a row for each weekday in place of a row for each of its hours."""
     week = answer.pop("hourly_patterns")
+    usual = answer["usual_day"] if answer["usual_day"]["days"] else None
     rows, by_day = week["data"], week["by_day"]
     best = sorted(
         (row for row in rows if row["productive_average_ms"] > 0),
@@ -79,7 +91,8 @@ def _as_a_week(answer: dict[str, Any]) -> dict[str, Any]:
     return answer | {
         "weeks": week["weeks"],
         "weeks_with_data": week["weeks_with_data"],
-        "phrase": _phrase(best),
+        "phrase": _phrase(best, usual),
+        "usual_day": usual,
         "best_hours": [
             {
                 "day_of_week": row["day_of_week"],
@@ -118,7 +131,16 @@ def _name(row: dict[str, Any]) -> str:
     return name
 
 
-def _phrase(best: list[dict[str, Any]]) -> str:
+def _phrase(best: list[dict[str, Any]], usual: dict[str, Any] | None) -> str:
+    sentences = [_best_phrase(best)]
+    if usual is not None:
+        sentences.append(
+            f"A usual day begins at {usual['starts_at']} and ends at {usual['ends_at']}."
+        )
+    return " ".join(sentences)
+
+
+def _best_phrase(best: list[dict[str, Any]]) -> str:
     if not best:
         return "Nothing productive was measured in these weeks."
     first = best[0]
@@ -133,14 +155,17 @@ TOOLS: Final = [
     Tool(
         name="get_patterns",
         title="Average week",
-        description="The usual week: averages of every hour of every weekday over the last weeks, and the"
-        " best hours. Use it for 'When am I most productive?' and 'What does my usual Monday look like?'."
-        " Not for what happened on a certain day.",
+        description="The usual week: averages of every hour of every weekday over the last weeks, the best"
+        " hours, and when a day usually begins and ends. Use it for 'When am I most productive?' and 'When do"
+        " I usually start?'. Not for what happened on a certain day.",
         scope=ENTRY,
         arguments=Weeks,
         answer=PatternsAnswer,
         frame=SQL["patterns_frame"],
-        parts=(tool.part(hours.ENDPOINTS, "hourly_patterns"),),
+        parts=(
+            tool.part(hours.ENDPOINTS, "hourly_patterns"),
+            Part(SQL["usual_day"], name="usual_day"),
+        ),
         finish=_as_a_week,
     )
 ]

@@ -7,10 +7,6 @@ _BY_REASON: Final[dict[str, tuple[str, ...]]] = {
         "How much did I work on each project this quarter against the last one?",
         "Do I use Slack less than in the week before last?",
     ),
-    "No answer says what is usual": (
-        "When do I usually start the day?",
-        "What is my usual bedtime?",
-    ),
 }
 
 PENDING: Final = {text: reason for reason, texts in _BY_REASON.items() for text in texts}
