@@ -47,6 +47,7 @@ def server_with_provider(chosen: Settings, directory: Path) -> Iterator[Settings
             upload_dir=directory / "uploads",
             receivers=RECEIVERS,
             sealing_public_key=sealing.public_key_of(sealing.new_private_key()),
+            device_authorization=True,
             provider=Provider(issuer.url, CLIENT_ID, CLIENT_SECRET, PROVIDER),
         )
         issuer.redirect_uri = f"{chosen.auth_url}{provider.CALLBACK}"
@@ -97,6 +98,7 @@ class Tour:
             self._joining,
             self._api_access,
             self._consent,
+            self._device,
             self._connected_apps,
             self._bring,
             self._connections,
@@ -198,6 +200,27 @@ class Tour:
         own = dashboard.redirect_uri(self.settings.base_url)
         self._open(self._path(DASHBOARD_CLIENT_ID, own, "read:activity read:music read:profile"))
         yield "consent-own-pages"
+
+    def _device(self) -> Iterator[str]:
+        registered = httpx2.post(
+            f"{self.settings.auth_url}/oauth/register",
+            json={"client_name": "Tracker", "redirect_uris": ["http://127.0.0.1:9/callback"]},
+        )
+        codes = httpx2.post(
+            f"{self.settings.auth_url}/oauth/device_authorization",
+            data={"client_id": registered.json()["client_id"], "scope": "ingest:app_sessions"},
+        )
+        self._open("/device")
+        yield "device-code"
+        self._fill("Code", "BCDF-GHJK")
+        self._press("Continue")
+        yield "device-code-unknown"
+        self._open(codes.json()["verification_uri_complete"])
+        yield "device-code-of-a-link"
+        self._press("My device shows this code")
+        yield "consent-device"
+        self._press("Decline")
+        yield "device-declined"
 
     def _authorization(self, redirect_uri: str, scope: str, name: str) -> str:
         registered = httpx2.post(
