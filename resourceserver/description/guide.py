@@ -55,16 +55,18 @@ class Guide:
         text = self.text.replace(_AUTH_URL, chosen.auth_url).replace(_BASE_URL, chosen.base_url)
         parser = MarkdownIt("commonmark", {"html": False}).enable("table")
         tokens = parser.parse(text)
-        _name_headings(tokens)
+        _complete(tokens)
         return Markup(parser.renderer.render(tokens, parser.options, {}))  # noqa: S704 -- our own text
 
 
-def _name_headings(tokens: list[Token]) -> None:
-    """Give each heading an id, so that links can lead to it."""
+def _complete(tokens: list[Token]) -> None:
+    """Give each heading an id for links, and let the keyboard reach what scrolls on narrow pages."""
     for opening, inline in pairwise(tokens):
         if opening.type == "heading_open":
             words = "".join(each if each.isalnum() else " " for each in inline.content.lower())
             opening.attrSet("id", "-".join(words.split()))
+        elif opening.type == "table_open":
+            opening.attrSet("tabindex", "0")
 
 
 GUIDES: Final = tuple(Guide(name) for name in NAMES)
