@@ -266,6 +266,19 @@ def nights(owner: Rows, alice: Person) -> None:
 
 
 @pytest.mark.usefixtures("nights")
+def test_the_usual_night_is_that_of_main_sleeps(
+    assistant: Assistant, owner: Rows, alice: Person
+) -> None:
+    # A day with only naps counts for nothing.
+    sleep(owner, alice, WHOOP, "2025-06-17T06:31Z")
+    sleep(owner, alice, WHOOP, "2025-06-19T13:00Z", is_nap=True)
+
+    answer = assistant.ask("get_health", from_="2025-06-16", to="2025-06-19")
+
+    assert answer["usual_night"] == {"starts_at": "21:00", "ends_at": "05:00", "nights": 3}
+
+
+@pytest.mark.usefixtures("nights")
 def test_without_metrics_nights_and_available_metrics_are_listed(
     assistant: Assistant, owner: Rows, alice: Person
 ) -> None:

@@ -451,7 +451,8 @@ def _day(day: dict[str, Any]) -> dict[str, Any]:
 
 def _usual_night(days: list[dict[str, Any]], zone: ZoneInfo) -> dict[str, Any] | None:
     """Return the UsualNight of days; None without any sleep."""
-    sleeps = [day["sleep"] for day in days if day["sleep"] is not None]
+    # A day with only naps has no times.
+    sleeps = [day["sleep"] for day in days if day["sleep"] and day["sleep"]["started_at"]]
     if not sleeps:
         return None
     begun, ended = ([sleep[name] for sleep in sleeps] for name in ("started_at", "ended_at"))
