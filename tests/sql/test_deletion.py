@@ -90,7 +90,7 @@ def test_bob_cannot_delete_alice(
 
 
 def test_a_sign_in_is_fresh_and_valid_here_exactly_as_on_pages() -> None:
-    text = (SQL_DIR / "functions" / "deletion.sql").read_text()
+    text = (SQL_DIR / "functions" / "sign_ins.sql").read_text()
 
     assert sessions.FRESH_FOR.total_seconds() == 15 * 60
     assert sessions.IDLE_LIFETIME.days == 30
