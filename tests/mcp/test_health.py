@@ -266,6 +266,22 @@ def nights(owner: Rows, alice: Person) -> None:
 
 
 @pytest.mark.usefixtures("nights")
+def test_of_more_than_two_nights_the_main_values_are_listed(
+    assistant: Assistant, owner: Rows, alice: Person
+) -> None:
+    sleep(owner, alice, WHOOP, "2025-06-17T05:00Z")
+
+    few = assistant.ask("get_health", from_="2025-06-17", to="2025-06-18")["recovery"]
+    many = assistant.ask("get_health", from_="2025-06-16", to="2025-06-18")["recovery"]
+
+    assert few[0]["sleep"].keys() - many[0]["sleep"].keys() >= {"in_bed_ms", "nap_count"}
+    assert many[0]["sleep"]["asleep_text"] == few[0]["sleep"]["asleep_text"] == "6 h"
+    assert many[0]["recovery"] == {
+        "score": 66, "resting_heart_rate_bpm": 54, "hrv_rmssd": 48.25
+    }  # fmt: skip
+
+
+@pytest.mark.usefixtures("nights")
 def test_the_usual_night_is_that_of_main_sleeps(
     assistant: Assistant, owner: Rows, alice: Person
 ) -> None:

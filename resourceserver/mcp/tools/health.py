@@ -12,7 +12,14 @@ from pydantic_core import PydanticCustomError
 
 from resourceserver import timeline
 from resourceserver.api import parameters
-from resourceserver.api.bodies import Body, CalendarDay, Count, Percent, Timestamp
+from resourceserver.api.bodies import (
+    Body,
+    CalendarDay,
+    Count,
+    Milliseconds,
+    Percent,
+    Timestamp,
+)
 from resourceserver.api.parameters import Listed
 from resourceserver.endpoints import health
 from resourceserver.mcp import apps, names, tool
@@ -34,6 +41,8 @@ SQL: Final = tool.load(
 PREFIX: Final = "health:"
 """The prefix with which other tools name the metrics of devices; metrics of nights have none."""
 MOST_METRICS: Final = 8
+MOST_WHOLE_NIGHTS: Final = 2
+"""The most nights of which every value is listed; of more, only the main ones."""
 _NOON: Final = 12 * 60
 
 
@@ -72,7 +81,8 @@ class Health(InPeriod):
     )
     include_recovery: bool | None = Field(
         default=None,
-        description="Recovery, strain and sleep of each day. Default: true without metrics.",
+        description="Recovery, strain and sleep of each day; for one or two days every value. Default: true"
+        " without metrics.",
     )
 
     @model_validator(mode="after")
@@ -211,15 +221,41 @@ class Recovery(Body):
     skin_temperature_c: float | None
 
 
+class MainRecovery(Body):
+    """What most questions about recovery need."""
+
+    score: Percent | None
+    resting_heart_rate_bpm: float | None
+    hrv_rmssd: float | None
+
+
+class MainStrain(Body):
+    """What most questions about strain need."""
+
+    score: float | None
+
+
+class MainSleep(Body):
+    """What most questions about sleep need."""
+
+    started_at: Timestamp | None
+    ended_at: Timestamp | None
+    asleep_ms: Milliseconds | None
+    deep_ms: Milliseconds | None
+    rem_ms: Milliseconds | None
+    efficiency_percent: Percent | None
+    nap_ms: Milliseconds
+
+
 class Day(Body):
-    """The local date on which a main sleep ended."""
+    """The local date on which a main sleep ended: every value if there are two days at most."""
 
     date: CalendarDay
     provider: str | None
     utc_offset: str | None
-    recovery: Recovery | None
-    strain: health.Strain | None
-    sleep: health.Sleep | None
+    recovery: Recovery | MainRecovery | None
+    strain: health.Strain | MainStrain | None
+    sleep: health.Sleep | MainSleep | None
 
 
 class Averages(Body):
@@ -338,7 +374,10 @@ def _finished(answer: dict[str, Any]) -> dict[str, Any]:
     measured = answer | {
         "metrics": [_render(metric) for metric in answer["metrics"]],
         "samples": [_reading(sample) for sample in samples["data"]],
-        "recovery": [_day(day) for day in sorted(nights, key=_date, reverse=True)],
+        "recovery": [
+            _day(day, is_whole=len(nights) <= MOST_WHOLE_NIGHTS)
+            for day in sorted(nights, key=_date, reverse=True)
+        ],
         "usual_night": _usual_night(nights, ZoneInfo(answer["tz"])),
         "recovery_averages": None if recovery is None else _measures(recovery["averages"]),
         "recovery_normal": None if nights_before is None else _measures(nights_before["averages"]),
@@ -444,9 +483,16 @@ def _date(day: dict[str, Any]) -> str:
     return date
 
 
-def _day(day: dict[str, Any]) -> dict[str, Any]:
-    rest = {name: each for name, each in day.items() if name != "has_data"}
-    return rest | {"recovery": _measures(day["recovery"])}
+def _day(day: dict[str, Any], *, is_whole: bool) -> dict[str, Any]:
+    whole = {name: each for name, each in day.items() if name != "has_data"}
+    whole["recovery"] = _measures(day["recovery"])
+    if is_whole:
+        return whole
+    main = {"date": day["date"]}
+    for name, model in (("sleep", MainSleep), ("recovery", MainRecovery), ("strain", MainStrain)):
+        measured = whole[name]
+        main[name] = measured and {each: measured[each] for each in model.model_fields}
+    return main
 
 
 def _usual_night(days: list[dict[str, Any]], zone: ZoneInfo) -> dict[str, Any] | None:
