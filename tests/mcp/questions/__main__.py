@@ -107,7 +107,9 @@ def main() -> None:
     table = Table()
     said = StringIO()
     with redirect_stdout(said):
-        pytest.main(["-q", "-n0", "--tb=no", str(TESTS)], plugins=[table])
+        # Modules of pytest's plugins are imported already, and none of them is rewritten.
+        rewritten = "-Wignore::pytest.PytestAssertRewriteWarning"
+        pytest.main(["-q", "-n0", "--tb=no", rewritten, str(TESTS)], plugins=[table])
     if not table.lines:
         sys.exit(said.getvalue())
     click.echo("\n".join(map(str, table.lines.values())))
