@@ -303,6 +303,7 @@ def objects_of(value: Any) -> Iterator[dict[str, Any]]:
         ("get_code_activity", {"period": "all", "limit": 30}, "recent", "totals.count"),
         ("get_places", {"period": "all", "raw": True}, "data", "count"),
         ("get_content", {"period": "all", "limit": 13}, "data", "count"),
+        ("get_health", {"period": "all"}, "recovery", "usual_night.nights"),
     ],
 )
 def test_all_pages_together_have_each_row_once(

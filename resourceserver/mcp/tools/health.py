@@ -23,8 +23,8 @@ from resourceserver.api.bodies import (
 from resourceserver.api.parameters import Listed
 from resourceserver.endpoints import health
 from resourceserver.mcp import apps, names, tool
-from resourceserver.mcp.arguments import LISTED, Arguments, InPeriod, Text
-from resourceserver.mcp.tool import MOST_ROWS, Answer, Part, Tool
+from resourceserver.mcp.arguments import LISTED, Arguments, InPeriod, Ranked, Text
+from resourceserver.mcp.tool import MOST_ROWS, ROWS, Page, Part, Tool
 from resourceserver.mcp.tools.measures import FEWEST_DAYS, OF_NIGHTS
 from resourceserver.timeline import metrics
 from shared import durations
@@ -64,7 +64,7 @@ MetricName = Annotated[
 ]
 
 
-class Health(InPeriod):
+class Health(Ranked, InPeriod):
     """Which metrics of health to return, and in which resolution."""
 
     metrics: (
@@ -289,7 +289,7 @@ class UsualNight(Body):
     nights: Count
 
 
-class HealthAnswer(Answer):
+class HealthAnswer(Page):
     """The requested metrics, the requested days, and the list of available metrics if none was requested."""
 
     resolution: Literal["day", "hour", "raw", "week", "month"]
@@ -343,6 +343,7 @@ def _hours(frame: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]
 
 def _finished(answer: dict[str, Any]) -> dict[str, Any]:
     hours, available = answer.pop("hours"), answer.pop("available")
+    skipped = answer.pop("skipped")
     if hours is not None:
         for metric in answer["metrics"]:
             metric["series"] = hours["series"].get(metric["metric"], [])
@@ -376,7 +377,7 @@ def _finished(answer: dict[str, Any]) -> dict[str, Any]:
         "samples": [_reading(sample) for sample in samples["data"]],
         "recovery": [
             _day(day, is_whole=len(nights) <= MOST_WHOLE_NIGHTS)
-            for day in sorted(nights, key=_date, reverse=True)
+            for day in sorted(nights, key=_date, reverse=True)[skipped:]
         ],
         "usual_night": _usual_night(nights, ZoneInfo(answer["tz"])),
         "recovery_averages": None if recovery is None else _measures(recovery["averages"]),
@@ -559,5 +560,6 @@ TOOLS: Final = [
         app=apps.SLEEP,
         finish=_finished,
         rows="recovery",
+        most_rows=ROWS,
     )
 ]

@@ -180,6 +180,7 @@ row as (
       left join series using (metric)
 )
 select %(frame_resolution)s::text as resolution,
+       %(skipped)s::integer as skipped,
        (
            select coalesce(
                       json_agg(
