@@ -43,7 +43,7 @@ class PendingRequest:
     is_device: bool = False
     """Whether it is the request of a device, which gets its answer when it polls (device.py)."""
     has_later_sign_in: bool = False
-    """Whether the person has signed in, or confirmed it, since the request. It is not stored."""
+    """Whether the person has authenticated since the request: here, or at the provider. It is not stored."""
 
 
 @dataclass(frozen=True)

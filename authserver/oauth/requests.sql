@@ -46,6 +46,9 @@ select authorization_request.client_id,
             where session.user_id = %(user_id)s
               and session.session_hash = %(session_hash)s
               and session.created_at > authorization_request.expires_at - %(lifetime)s::interval
+              -- The provider may have used an old sign-in of its own. Its clock may be a minute late.
+              and session.authenticated_at
+                  > authorization_request.expires_at - %(lifetime)s::interval - interval '1 minute'
        ) as has_later_sign_in
   from oauth.authorization_request
   join oauth.client using (client_id)

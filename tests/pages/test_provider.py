@@ -327,6 +327,24 @@ def test_a_pending_authorization_request_continues(
     assert "Allow access" in browser.follow(response).text
 
 
+def test_an_old_sign_in_at_the_provider_does_not_satisfy_prompt_login(
+    browser: Visitor, issuer: Issuer, known: Person, client: TestClient
+) -> None:
+    registered = client.post("/oauth/register", json={"redirect_uris": [CALLBACK]})
+    application = Application(client, registered.json()["client_id"])
+    to_sign_in = location(browser.get(application.authorize_path(prompt="login")))
+    issuer.claims["auth_time"] = when(-HOUR)
+
+    signed_in = sign_in(browser, issuer, to_sign_in)
+    to_confirm = location(browser.follow(signed_in))
+    # The clock of the provider may be late.
+    issuer.claims["auth_time"] = when(timedelta(seconds=-50))
+    confirmed = sign_in(browser, issuer, to_confirm)
+
+    assert to_confirm.startswith("/confirm?next=svc_rq_")
+    assert "Allow access" in browser.follow(confirmed).text
+
+
 @pytest.mark.parametrize("going_to", ["https://evil.example/", "//evil.example", "/oauth/token"])
 def test_the_next_parameter_of_a_link_is_not_trusted(
     browser: Visitor, issuer: Issuer, known: Person, going_to: str
