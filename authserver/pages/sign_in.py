@@ -2,6 +2,7 @@
 
 import re
 from typing import Final
+from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -193,15 +194,15 @@ async def show_sign_out(server: Server, request: Request) -> Response:
 
 
 async def sign_out(server: Server, request: Request) -> Response:
-    """End this browser's session. A pending request remains for the next sign-in."""
+    """End this browser's session. A pending request, or a page, remains for the next sign-in."""
     form = await forms.read(request)
     form.check()
     going_to = form.get("next") or ""
     browser = await server.browser(request)
-    server.signer.check_form(request, form, browser, going_to)
+    server.signer.check_form(request, form, browser, "" if is_page(going_to) else going_to)
     session = await sessions.sign_out(server.database, browser, request)
-    request_id = tokens.parse(tokens.REQUEST, going_to)
-    suffix = "" if request_id is None else f"&next={request_id.text}"
+    destination = form_next(going_to)
+    suffix = f"&{urlencode({'next': destination})}" if destination else ""
     return server.pages.redirect(f"{SIGNED_OUT}{suffix}", session)
 
 

@@ -268,6 +268,26 @@ def test_a_link_with_the_code_leads_through_the_sign_in(
     assert f"<code>{device.codes['user_code']}</code>" in page.text
 
 
+def test_a_link_with_the_code_may_be_used_with_another_account(
+    browser: Visitor, device: Device, bob: Person, owner: Rows
+) -> None:
+    owner.execute(
+        "insert into identity.password (user_id, password_hash) values (%s, %s)",
+        [bob.user_id, CHEAP.hash(PASSWORD)],
+    )
+    link = urlsplit(device.codes["verification_uri_complete"])
+    of_alice = browser.get(f"{link.path}?{link.query}")
+
+    signing_in = browser.follow(browser.submit(of_alice, form=1))
+    of_bob = browser.follow(
+        browser.submit(signing_in, email="bob@example.org", password=PASSWORD)
+    )
+
+    assert "Signed in as <strong>alice@example.org</strong>" in of_alice.text
+    assert "Signed in as <strong>bob@example.org</strong>" in of_bob.text
+    assert f"<code>{device.codes['user_code']}</code>" in of_bob.text
+
+
 @pytest.mark.parametrize("link", ["x", "AAAA-AAAA", "BCDF-GHJ", "%3Cscript%3E", "%00", "B" * 3000])
 def test_a_link_with_something_else_shows_the_empty_form(browser: Visitor, link: str) -> None:
     page = browser.get(f"/device?user_code={link}")
