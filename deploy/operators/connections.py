@@ -175,8 +175,8 @@ def _secrets(kind: Kind, *, from_stdin: bool, is_change: bool = False) -> Mappin
 def renew_secrets(chosen: Settings, connection_id: UUID, *, secret_stdin: bool) -> None:
     """Replace what opens the service of the connection ID of 'svc connection list'.
 
-    For example after a token there has ended. What was read remains, and the worker pulls at once. What is
-    left empty stays as it is.
+    For example after a token there has ended. What was read remains, and the worker pulls at once, or as soon
+    as the service permits it. What is left empty stays as it is.
     """
     with people.owner(chosen) as database:
         row = database.execute(

@@ -85,37 +85,23 @@ select user_id,
    and stopped_at is null
 
 -- name: renew_secrets
--- Replaces sealed secrets of a connection, and has it pulled now (svc.renew_connection_secrets). No row: it has ended.
+-- Replaces sealed secrets of a connection, and has it pulled as soon as its service permits it. No row: it has ended.
 with renewed as (
-    update profile.connection
-       set next_pull_at = now()
-     where connection.user_id = %(user_id)s
-       and connection.connection_id = %(connection_id)s
-       and connection.next_pull_at is not null
-       and connection.stopped_at is null
-    returning user_id,
-              connection_id
-),
-sealed as (
-    insert into profile.connection_secret (user_id, connection_id, field, key_id, sealed)
-    select renewed.user_id,
-           renewed.connection_id,
-           secret.field,
-           secret.key_id,
-           secret.sealed
-      from renewed
-     cross join unnest(%(fields)s::text[], %(key_ids)s::text[], %(sealed)s::text[]::bytea[])
-                    as secret (field, key_id, sealed)
-        on conflict (user_id, connection_id, field) do update
-       set key_id = excluded.key_id,
-           sealed = excluded.sealed,
-           sealed_at = now()
+    select svc.put_connection_secrets(
+               %(user_id)s,
+               %(connection_id)s,
+               %(fields)s::text[],
+               %(key_ids)s::text[],
+               %(sealed)s::text[]::bytea[]
+           ) as is_done
 ),
 recorded as (
     insert into identity.security_event (user_id, event)
-    select user_id,
+    select %(user_id)s,
            'connection_key_renewed'
       from renewed
+     where is_done
 )
-select svc.make_due(user_id, 'pull')
+select
   from renewed
+ where is_done

@@ -77,19 +77,53 @@ begin
         case when p_key_hash is null then now() end
     );
     if p_key_hash is null then
-        insert into profile.connection_secret (user_id, connection_id, field, key_id, sealed)
-        select p_user_id,
-               p_connection_id,
-               secret.field,
-               secret.key_id,
-               secret.sealed
-          from unnest(p_fields, p_key_ids, p_sealed) as secret (field, key_id, sealed);
-        perform svc.make_due(p_user_id, 'pull');
+        perform svc.put_connection_secrets(p_user_id, p_connection_id, p_fields, p_key_ids, p_sealed);
     else
         insert into profile.integration_key (key_hash, user_id, connection_id, scopes)
         values (p_key_hash, p_user_id, p_connection_id, p_scopes);
     end if;
     return null;
+end
+$$;
+
+-- Stores sealed secrets of a connection that the worker pulls, in place of earlier ones, and has it pulled now, or when
+-- its service permits it again (turn.sql). Its problem lasts until a pull succeeds. Returns whether there is such a
+-- connection. It checks no session, so only the owner of the database may call it.
+create or replace function svc.put_connection_secrets(
+    p_user_id       uuid,
+    p_connection_id uuid,
+    p_fields        text[],
+    p_key_ids       text[],
+    p_sealed        bytea[]
+)
+returns boolean
+language plpgsql
+volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    update profile.connection
+       set next_pull_at = greatest(now(), (connection.state ->> 'retry_at')::timestamptz)
+     where connection.user_id = p_user_id
+       and connection.connection_id = p_connection_id
+       and connection.next_pull_at is not null
+       and connection.stopped_at is null;
+    if not found then
+        return false;
+    end if;
+    insert into profile.connection_secret (user_id, connection_id, field, key_id, sealed)
+    select p_user_id,
+           p_connection_id,
+           secret.field,
+           secret.key_id,
+           secret.sealed
+      from unnest(p_fields, p_key_ids, p_sealed) as secret (field, key_id, sealed)
+        on conflict (user_id, connection_id, field) do update
+       set key_id = excluded.key_id,
+           sealed = excluded.sealed,
+           sealed_at = now();
+    perform svc.make_due(p_user_id, 'pull');
+    return true;
 end
 $$;
 
@@ -277,9 +311,8 @@ begin
 end
 $$;
 
--- Replaces sealed secrets of a connection that the worker pulls, and has it pulled now, or when its service permits it
--- again (turn.sql). Its problem lasts until a pull succeeds. Returns null; 'signed_out' if the sign-in session is not
--- fresh; 'gone' if there is no such connection.
+-- The same as svc.put_connection_secrets for the person of a sign-in session. Returns null; 'signed_out' if the session
+-- is not fresh; 'gone' if there is no such connection.
 create or replace function svc.renew_connection_secrets(
     p_user_id       uuid,
     p_session_hash  bytea,
@@ -298,28 +331,9 @@ begin
     if not svc.is_freshly_signed_in(p_user_id, p_session_hash) then
         return 'signed_out';
     end if;
-    update profile.connection
-       set next_pull_at = greatest(now(), (connection.state ->> 'retry_at')::timestamptz)
-     where connection.user_id = p_user_id
-       and connection.connection_id = p_connection_id
-       and connection.next_pull_at is not null
-       and connection.stopped_at is null;
-    if not found then
-        return 'gone';
-    end if;
-    insert into profile.connection_secret (user_id, connection_id, field, key_id, sealed)
-    select p_user_id,
-           p_connection_id,
-           secret.field,
-           secret.key_id,
-           secret.sealed
-      from unnest(p_fields, p_key_ids, p_sealed) as secret (field, key_id, sealed)
-        on conflict (user_id, connection_id, field) do update
-       set key_id = excluded.key_id,
-           sealed = excluded.sealed,
-           sealed_at = now();
-    perform svc.make_due(p_user_id, 'pull');
-    return null;
+    return case
+               when not svc.put_connection_secrets(p_user_id, p_connection_id, p_fields, p_key_ids, p_sealed) then 'gone'
+           end;
 end
 $$;
 

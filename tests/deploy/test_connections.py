@@ -137,6 +137,23 @@ def test_a_secret_is_replaced_from_standard_input_and_the_worker_pulls(
     assert [event for (event,) in events] == ["connection_added", "connection_key_renewed"]
 
 
+def test_a_new_secret_does_not_shorten_the_wait_that_a_service_has_named(
+    chosen: Settings, owner: Rows, alice: Person
+) -> None:
+    run(chosen, f"connection add github {alice.email} --secret-stdin", typed=TOKEN)
+    (row,) = listed(chosen)
+    owner.execute(
+        "update profile.connection set state = jsonb_build_object('retry_at', now() + interval '2 hours')"
+    )
+
+    renewed = run(chosen, f"connection secret {row['id']} --secret-stdin", typed="new")
+
+    assert renewed.exit_code == 0, renewed.output
+    assert owner.execute(
+        "select next_pull_at = (state ->> 'retry_at')::timestamptz from profile.connection"
+    ).fetchone() == (True,)
+
+
 def test_only_a_connection_with_secrets_gets_new_ones(
     chosen: Settings, owner: Rows, alice: Person
 ) -> None:
