@@ -203,6 +203,49 @@ def test_a_message_and_an_import_add_metrics_in_one_order(
     assert (counts["added"], counts["refused"]) == (2, 0)
 
 
+def test_two_messages_write_what_measured_in_one_order(
+    client: httpx2.Client, owner: Rows, alice: Person, phone: Connected
+) -> None:
+    add = (
+        "insert into health.source (user_id, provider, name, kind, priority) "
+        "values (%s, 'life_dashboard', %s, 'other', 100) on conflict do nothing"
+    )
+    pulse = {"time": "2026-03-02T08:00:00Z", "bpm": 60, "source": "Belt"}
+    message = dashboard(steps=[steps(100) | {"source": "Watch"}], heart_rate=[pulse])
+
+    with ThreadPoolExecutor(1) as thread:
+        with owner.transaction():
+            owner.execute(add, [alice.user_id, "Belt"])
+            sent = thread.submit(post, client, phone, message)
+            wait_for_rivals(owner, 1)
+            # The message does not wait with this row already.
+            owner.execute(add, [alice.user_id, "Watch"])
+        counts = sent.result(30)
+
+    assert (counts["added"], counts["refused"]) == (2, 0)
+
+
+def test_two_messages_write_records_in_one_order(
+    client: httpx2.Client, owner: Rows, phone: Connected
+) -> None:
+    lock = "select from health.sample where provider_key like '%%' || %s for update"
+    # More than one statement takes, and the last one comes first.
+    uuids = ["b", *(f"a{number:04}" for number in range(1000))]
+    post(client, phone, dashboard(1, steps=[steps(1, uuid) for uuid in uuids]))
+    message = dashboard(2, steps=[steps(2, uuid) for uuid in uuids])
+
+    with ThreadPoolExecutor(1) as thread:
+        with owner.transaction():
+            owner.execute(lock, ["a0999"])
+            sent = thread.submit(post, client, phone, message)
+            wait_for_rivals(owner, 1)
+            # The message does not wait with this row already.
+            owner.execute(lock, ["b"])
+        counts = sent.result(30)
+
+    assert (counts["changed"], counts["refused"]) == (1001, 0)
+
+
 def test_parts_of_a_bucket_keep_their_count_minimum_and_maximum(
     client: httpx2.Client, owner: Rows, alice: Person, phone: Connected
 ) -> None:

@@ -246,7 +246,7 @@ def add_listens(target: Target, source: str, rows: Rows) -> Written:
     return Written(target.execute("add_listens", source, **columns(rows)).rowcount)
 
 
-def _sensor_ids(target: Target, source: str, sensors: Sequence[Sensor]) -> list[UUID]:
+def sensor_ids(target: Target, source: str, sensors: Sequence[Sensor]) -> list[UUID]:
     """Return the ids of what measured, which is added where it is new."""
     known = target.locked.setdefault(f"sensor {source}", {})
     if any((sensor.name, sensor.device) not in known for sensor in sensors):
@@ -270,7 +270,7 @@ def measured(target: Target, source: str, rows: Rows) -> dict[str, Any]:
     """Return what measured ``rows``, as a statement with JSON arrays takes it."""
     sensors, indexes = _places(row.sensor for row in rows)
     return {
-        "sensor_ids": _sensor_ids(target, source, sensors),
+        "sensor_ids": sensor_ids(target, source, sensors),
         "sensor": compact(indexes),
     }
 
@@ -338,8 +338,8 @@ def put_samples(target: Target, source: str, rows: Rows, *, is_growing: bool) ->
 
 
 def _add_measured(target: Target, source: str, statement: str, prepared: Prepared) -> int:
-    sensor_ids = _sensor_ids(target, source, prepared.sensors)
-    return target.execute(statement, source, **prepared.values, sensor_ids=sensor_ids).rowcount
+    ids = sensor_ids(target, source, prepared.sensors)
+    return target.execute(statement, source, **prepared.values, sensor_ids=ids).rowcount
 
 
 def add_heart_rates(target: Target, source: str, prepared: Prepared) -> Written:

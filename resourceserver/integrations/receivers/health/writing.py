@@ -1,12 +1,14 @@
 """Writing what a message about health contains: all of it and the digest of its body, or nothing.
 
 Messages of one connection are written one after another. One whose digest is there was written before and
-changes nothing: its parts of buckets would be added once more.
+changes nothing: its parts of buckets would be added once more. Two phones of one person may send the same
+records at once, so all messages write rows in one order (``parts``), as imports do.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -24,6 +26,7 @@ from resourceserver.integrations.records import (
     HeartRate,
     Refused,
     Sample,
+    Sensor,
     Sleep,
 )
 from resourceserver.integrations.sleep_stages import Stage
@@ -97,16 +100,25 @@ class Prepared:
         of_samples = {each.metric_type for each in (*self.samples, *self.growing)}
         return frozenset(of_samples | {each.metric_type for each in self.buckets} - {HEART_RATE})
 
+    @property
+    def sensors(self) -> list[Sensor]:
+        """What measured all this, each once."""
+        rows = (*self.samples, *self.growing, *self.heart_rates, *self.sleeps, *self.buckets)
+        return list(dict.fromkeys(each.sensor for each in (*rows, *self.stages)))
+
     def parts(self) -> Iterator[tuple["_Put", Sequence[Any]]]:
         """Yield rows with what writes them, as many as a statement takes, in the order of all messages."""
-        for put, rows in (
-            (_put_samples, self.samples),
-            (_put_growing, self.growing),
-            (_put_heart_rates, self.heart_rates),
-            (writing.put_sleeps, self.sleeps),
-            (_add_buckets, self.buckets),
-            (_join_stages, self.stages),
+        by_key = attrgetter("key")
+        for put, unordered, order in (
+            (_put_samples, self.samples, by_key),
+            (_put_growing, self.growing, by_key),
+            (_put_heart_rates, self.heart_rates, by_key),
+            (writing.put_sleeps, self.sleeps, by_key),
+            (_add_buckets, self.buckets, by_key),
+            (_join_stages, self.stages, attrgetter("sensor.name", "stage.started_at")),
         ):
+            # Of one key the newer row stays the later one.
+            rows = sorted(unordered, key=order)
             for start in range(0, len(rows), batches.ROWS):
                 yield put, rows[start : start + batches.ROWS]
 
@@ -161,8 +173,9 @@ def write(target: Target, prepared: Prepared, digest: bytes, *, in_halves: bool)
         refused={reason: (n, list(them)) for reason, (n, them) in prepared.batch.refused.items()}
     )
     source = prepared.application.source
-    # All at once and in one order, since imports write the same rows.
+    # All at once and in one order, since imports and other messages write the same rows.
     writing.add_metrics(target, source, prepared.metrics)
+    writing.sensor_ids(target, source, prepared.sensors)
     for put, rows in prepared.parts():
         written = (_in_halves if in_halves else _at_once)(put, target, source, rows)
         added += written.added
