@@ -41,7 +41,7 @@ ROOMS: Final[dict[str, set[str]]] = {
     "resourceserver.export": {
         *("resourceserver.api", "resourceserver.endpoints", "resourceserver.ingest", "shared"),
     },
-    "resourceserver.mcp": {"resourceserver.api", "shared"},
+    "resourceserver.mcp": {"resourceserver.api", "shared", "shared.pages"},
     "resourceserver.mcp.tools": {
         *("resourceserver.api", "resourceserver.endpoints", "resourceserver.mcp"),
         *("resourceserver.timeline", "shared"),

@@ -17,9 +17,10 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from shared import VERSION
+from shared import VERSION, pages
 
 MODERN: Final = "2026-07-28"
 LEGACY: Final = ("2025-11-25", "2025-06-18")
@@ -143,12 +144,19 @@ def _modern_result(server: Mapping[str, Any]) -> bytes:
     return members(resultType="complete", _meta={_SERVER_KEY: server})
 
 
+_MARK: Final = Path(pages.__file__).parent / "static" / "mark.svg"
 _MODERN_RESULT: Final = _modern_result(SERVER)
 
 
 def server_info(base_url: str) -> dict[str, Any]:
     """Return how the server introduces itself: name, version, what it is, its page and its icon."""
-    icon = {"src": f"{base_url}/static/mark.svg", "mimeType": "image/svg+xml", "sizes": ["any"]}
+    # As data, since hosts may load no icon from an address without https.
+    drawn = base64.b64encode(_MARK.read_bytes()).decode()
+    icon = {
+        "src": f"data:image/svg+xml;base64,{drawn}",
+        "mimeType": "image/svg+xml",
+        "sizes": ["any"],
+    }
     return SERVER | {
         "description": "Where a person's time went: applications, coding, focus, goals, calendar, code,"
         " health, music and places, read from the person's own activity service.",

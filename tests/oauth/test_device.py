@@ -279,9 +279,7 @@ def test_a_link_with_the_code_may_be_used_with_another_account(
     of_alice = browser.get(f"{link.path}?{link.query}")
 
     signing_in = browser.follow(browser.submit(of_alice, form=1))
-    of_bob = browser.follow(
-        browser.submit(signing_in, email="bob@example.org", password=PASSWORD)
-    )
+    of_bob = browser.follow(browser.submit(signing_in, email="bob@example.org", password=PASSWORD))
 
     assert "Signed in as <strong>alice@example.org</strong>" in of_alice.text
     assert "Signed in as <strong>bob@example.org</strong>" in of_bob.text
