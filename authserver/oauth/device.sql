@@ -49,22 +49,27 @@ select %(request_hash)s,
 returning request_hash
 
 -- name: decline
--- Waiting device ─► denied, and its request answered. No row: the request is no longer pending.
-with taken as (
-    delete from oauth.authorization_request
-     where request_hash = %(request_hash)s
-       and session_hash = %(session_hash)s
-       and expires_at > now()
-    returning request_hash,
-              device_code_hash
+-- Waiting device ─► denied, and its request answered. No row: the request is no longer pending, or the device was answered
+-- in another browser. The device is locked before its request, as a consent locks them.
+with open_device as (
+    select device.device_code_hash
+      from oauth.authorization_request
+      join oauth.device_authorization as device using (device_code_hash)
+     where authorization_request.request_hash = %(request_hash)s
+       and device.grant_id is null
+       and device.denied_at is null
+       for no key update of device
 ),
-denied as (
-    update oauth.device_authorization
-       set denied_at = now()
-      from taken
-     where device_authorization.device_code_hash = taken.device_code_hash
-       and device_authorization.grant_id is null
-       and device_authorization.denied_at is null
+taken as (
+    delete from oauth.authorization_request
+     using open_device
+     where authorization_request.request_hash = %(request_hash)s
+       and authorization_request.session_hash = %(session_hash)s
+       and authorization_request.expires_at > now()
+       and authorization_request.device_code_hash = open_device.device_code_hash
+    returning authorization_request.device_code_hash
 )
-select request_hash
+update oauth.device_authorization
+   set denied_at = now()
   from taken
+ where device_authorization.device_code_hash = taken.device_code_hash

@@ -331,6 +331,31 @@ def test_the_last_browser_that_enters_a_code_decides_and_once(
     assert enter(browser, device.codes["user_code"]).status_code == 400
 
 
+def test_a_device_that_was_allowed_elsewhere_cannot_be_declined(
+    browser: Visitor, client: TestClient, settings: Settings, bob: Person, owner: Rows
+) -> None:
+    bobs = visitor_of(client, settings, bob)
+    allowed, other = start(client), start(client)
+    page = consent(bobs, other)
+    allow(browser, allowed)
+    # As if alice had allowed it while bob entered its code.
+    owner.execute(
+        """
+        update oauth.device_authorization as device
+           set user_id = allowed.user_id,
+               grant_id = allowed.grant_id
+          from oauth.device_authorization as allowed
+         where device.grant_id is null
+           and allowed.grant_id is not null
+        """
+    )
+
+    declined = bobs.submit(page, decision="decline")
+
+    assert declined.status_code == 400
+    assert "Declined" not in declined.text
+
+
 def test_eight_decisions_at_once_give_one_grant(
     browser: Visitor, device: Device, owner: Rows
 ) -> None:
