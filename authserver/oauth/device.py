@@ -121,16 +121,16 @@ async def _store(
             await rows.execute(server.database, SQL["store"], parameters)
         except UniqueViolation:
             continue
-        return written(letters)
+        return format_code(letters)
     raise TemporarilyUnavailable
 
 
-def written(letters: str) -> str:
+def format_code(letters: str) -> str:
     """Return a user code as devices show it."""
     return f"{letters[:4]}-{letters[4:]}"
 
 
-def read(text: str) -> str | None:
+def parse_code(text: str) -> str | None:
     """Return the letters of a typed user code, or None if it is none."""
     letters = re.sub(r"[\s_.-]", "", text).upper()
     is_code = len(letters) == _LENGTH and set(letters) <= set(LETTERS)

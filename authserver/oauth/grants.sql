@@ -15,10 +15,11 @@ select session_hash
    for no key update
 
 -- name: grant_code
--- Pending request with a consent ─► grant and code; a device fetches its tokens without a code. No row: the request is no longer pending, so that of two
--- submits of one form only one gets a code. A person has at most `most_grants` live grants of applications: those
--- that were not used for longest are revoked. With an `owning_session_hash`, the grant ends with that sign-in session,
--- replaces the session's earlier grant of the application, and is not among those; no row if the session has ended.
+-- Pending request with a consent ─► grant and code; a device fetches its tokens without a code. No row: the request is
+-- no longer pending, so that of two submits of one form only one gets a code. A person has at most `most_grants` live
+-- grants of applications: those that were not used for longest are revoked. With an `owning_session_hash`, the grant ends
+-- with that sign-in session, replaces the session's earlier grant of the application, and is not among those; no row if
+-- the session has ended.
 with pending as (
     -- Lock the application before its request, in the order in which deleting an application locks them.
     select authorization_request.request_hash

@@ -30,11 +30,11 @@ _MAX_CHARACTERS: Final = 40
 async def show(server: Server, request: Request) -> Response:
     """Show the form, or the code of a link with the question whether the device shows it."""
     text = forms.decode(request.scope["query_string"]).get("user_code")
-    letters = device.read(text or "")
+    letters = device.parse_code(text or "")
     if letters is None:
         visit = await server.visit(request, PATH)
         return _render(server, visit)
-    code = device.written(letters)
+    code = device.format_code(letters)
     visit = await server.visit(request, f"{PATH}?{urlencode({'user_code': code})}")
     return _render(server, visit, linked_code=code)
 
@@ -54,7 +54,7 @@ async def submit(server: Server, request: Request) -> Response:
         refused = _render(server, visit, typed, problem=_TOO_MANY, status=error.status)
         refused.headers.update(errors.retry_after(error))
         return refused
-    letters = device.read(typed)
+    letters = device.parse_code(typed)
     request_id = None
     if letters is not None:
         request_id = await device.begin_consent(server, visit.browser.session, letters)
