@@ -107,7 +107,7 @@ class Connection:
 
     @property
     def must_wait(self) -> bool:
-        """Whether the service has asked to be left alone, and this lasts."""
+        """Whether the service still wants to be left alone."""
         return self.retry_at is not None and self.retry_at > datetime.now(UTC)
 
     @property

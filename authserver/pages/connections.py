@@ -60,7 +60,7 @@ _DONE_LATER: Final = {
     "entered": "It is sealed in place of what was there. The service looks when it may: see Next look.",
     "pulled": "The service looks when it may: see Next look.",
 }
-"""The same where the other service has asked to be left alone for a while."""
+"""The same while the other service wants to be left alone."""
 _EVENTS: Final = {
     "add": "connection_added",
     "renew_key": "connection_key_renewed",

@@ -173,7 +173,7 @@ class Pulling:
     known: Known
     connected: Connected
     pulls: Pulls
-    is_asked: threading.Event = field(default_factory=threading.Event)
+    has_request: threading.Event = field(default_factory=threading.Event)
 
     def once(self, until: float) -> str:
         """Pull until a pull has succeeded; return what the log says of it."""
@@ -210,7 +210,7 @@ class Pulling:
 class PulledDay:
     """All pulls of the day.
 
-    The first portion is asked for when the database is killed for the first time, the second one waits to be
+    The first portion is requested when the database is killed for the first time, the second one waits to be
     written when it is killed again, and the third one comes at any time.
     """
 
@@ -228,10 +228,10 @@ class PulledDay:
         pulling.known.learn(2)
         pulling.once(until)
 
-    def wait_until_all_are_asked(self, until: float) -> None:
+    def wait_for_requests(self, until: float) -> None:
         """Wait until each service has a request that it does not answer before ``may_answer``."""
         for each in self.pulling:
-            assert each.is_asked.wait(until - time.monotonic()), each.known.kind
+            assert each.has_request.wait(until - time.monotonic()), each.known.kind
 
     @contextmanager
     def locked(self, until: float) -> Iterator[None]:
@@ -250,7 +250,7 @@ class PulledDay:
 
     def hold(self, pulling: Pulling, call: Call) -> Answer:
         """Answer as soon as it is allowed."""
-        pulling.is_asked.set()
+        pulling.has_request.set()
         self.may_answer.wait()
         return pulling.known.answering(call)
 

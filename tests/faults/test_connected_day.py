@@ -419,7 +419,7 @@ def test_a_day_through_all_connections_is_whole_after_restarts(day: Day) -> None
             work = [threads.submit(day.send, messages, until) for messages in sent.values()]
             work += [threads.submit(pulled.work, each, until) for each in pulled.pulling]
             day.wait(total // 4, work)
-            pulled.wait_until_all_are_asked(until)
+            pulled.wait_for_requests(until)
             day.restart()
             pulled.may_answer.set()
             day.wait(total // 2, work)
