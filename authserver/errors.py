@@ -18,6 +18,7 @@
     │   ├── RedirectURIMismatch, VerifierMismatch, GrantRevoked
     │   ├── RefreshTokenUnknown, RefreshTokenRotated, RefreshTokenExpired, ...
     │   └── DeviceCodeUnknown, DeviceCodeSpent, DeviceCodeOfAnotherClient
+    ├── UnauthorizedClient           unauthorized_client        (devices alone)
     ├── AuthorizationPending         authorization_pending      (RFC 8628, section 3.5)
     ├── SlowDown                     slow_down
     ├── ExpiredToken                 expired_token
@@ -205,6 +206,12 @@ class RefreshTokenExpired(InvalidGrant):
 
 class RefreshTokenOfAnotherClient(InvalidGrant):
     """The refresh_token was issued to another client."""
+
+
+class UnauthorizedClient(OAuthError):
+    """The client has not registered the grant type of devices."""
+
+    error = "unauthorized_client"
 
 
 class DeviceCodeUnknown(InvalidGrant):

@@ -28,6 +28,8 @@ class Client:
     client_name: str | None
     redirect_uris: list[str]
     scopes: list[str] | None
+    is_device: bool = False
+    """Whether it has registered the grant type of devices."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 -- name: register
 -- Adds an application. It has no access until a person consents.
-insert into oauth.client (client_id, client_name, redirect_uris, scopes)
-values (%(client_id)s, %(client_name)s, %(redirect_uris)s, %(scopes)s)
+insert into oauth.client (client_id, client_name, redirect_uris, scopes, is_device)
+values (%(client_id)s, %(client_name)s, %(redirect_uris)s, %(scopes)s, %(is_device)s)
 returning created_at
 
 -- name: store_document
@@ -25,7 +25,8 @@ values (%(client_id)s, %(client_name)s, %(redirect_uris)s, %(scopes)s)
 select client_id,
        client_name,
        redirect_uris,
-       scopes
+       scopes,
+       is_device
   from oauth.client
  where client_id = %(client_id)s
 

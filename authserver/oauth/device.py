@@ -31,7 +31,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from authserver import events, forms, rows
-from authserver.errors import TemporarilyUnavailable, UnknownClient
+from authserver.errors import TemporarilyUnavailable, UnauthorizedClient, UnknownClient
 from authserver.forms import Form
 from authserver.oauth import audience, client_ids, clients
 from authserver.oauth.authorize import requested_scopes
@@ -45,7 +45,6 @@ from authserver.oauth.token import (
 from authserver.rows import Database
 from authserver.web.server import Server
 from shared import settings, tokens
-from shared.dashboard import DASHBOARD_CLIENT_ID
 from shared.settings import Settings
 from shared.tokens import Token
 
@@ -90,11 +89,16 @@ async def authorize(server: Server, request: Request) -> Response:
 
 
 async def _client(database: Database, form: Form) -> Client:
-    """Return the client, which must have registered: a document is fetched for signed-in people alone."""
+    """Return the client, which must have registered for devices.
+
+    A document is fetched for signed-in people alone. Raises UnknownClient, UnauthorizedClient.
+    """
     client_id = required(form, "client_id")
     client = None if client_ids.is_address(client_id) else await clients.find(database, client_id)
-    if client is None or client_id == DASHBOARD_CLIENT_ID:
+    if client is None:
         raise UnknownClient
+    if not client.is_device:
+        raise UnauthorizedClient
     return client
 
 

@@ -42,8 +42,7 @@ async def register(server: Server, request: Request) -> Response:
     try:
         if forms.media_type(request) != "application/json":
             raise InvalidClientMetadata("the body must be application/json")
-        metadata = _parse(await forms.read_body(request))
-        client = _client(metadata)
+        client = _client(_parse(await forms.read_body(request)), server.settings)
     except OAuthError:
         await server.throttle.refund(counted)
         raise
@@ -52,7 +51,10 @@ async def register(server: Server, request: Request) -> Response:
         "client_id": client.client_id,
         "client_id_issued_at": int(created_at.timestamp()),
         "redirect_uris": client.redirect_uris,
-        "grant_types": _grant_types(metadata.grant_types, server.settings),
+        "grant_types": [
+            *("authorization_code", "refresh_token"),
+            *([DEVICE_CODE] if client.is_device else []),
+        ],
         "response_types": ["code"],
         "token_endpoint_auth_method": "none",
     }
@@ -64,12 +66,6 @@ async def register(server: Server, request: Request) -> Response:
     return Response(
         json.dumps(answer), 201, {"Cache-Control": "no-store"}, media_type="application/json"
     )
-
-
-def _grant_types(given: Any, chosen: Settings) -> list[str]:
-    """Return the grant types of a client: those of all clients, and that of devices if it names it."""
-    is_device = chosen.device_authorization and isinstance(given, list) and DEVICE_CODE in given
-    return ["authorization_code", "refresh_token", *([DEVICE_CODE] if is_device else [])]
 
 
 def _parse(body: bytes) -> _Metadata:
@@ -84,7 +80,7 @@ def _parse(body: bytes) -> _Metadata:
         raise kind(f"{name}: {first['msg']}") from error
 
 
-def _client(metadata: _Metadata) -> Client:
+def _client(metadata: _Metadata, chosen: Settings) -> Client:
     """Return a new client. Raises InvalidRedirectURI, InvalidClientMetadata and InvalidScope."""
     redirect_uris = checked_redirect_uris(metadata.redirect_uris)
     try:
@@ -96,6 +92,9 @@ def _client(metadata: _Metadata) -> Client:
         client_name=visible_name(metadata.client_name or ""),
         redirect_uris=redirect_uris,
         scopes=list(requested) or None,
+        is_device=chosen.device_authorization
+        and isinstance(metadata.grant_types, list)
+        and DEVICE_CODE in metadata.grant_types,
     )
 
 

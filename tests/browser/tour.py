@@ -204,7 +204,11 @@ class Tour:
     def _device(self) -> Iterator[str]:
         registered = httpx2.post(
             f"{self.settings.auth_url}/oauth/register",
-            json={"client_name": "Tracker", "redirect_uris": ["http://127.0.0.1:9/callback"]},
+            json={
+                "client_name": "Tracker",
+                "redirect_uris": ["http://127.0.0.1:9/callback"],
+                "grant_types": ["urn:ietf:params:oauth:grant-type:device_code"],
+            },
         )
         codes = httpx2.post(
             f"{self.settings.auth_url}/oauth/device_authorization",

@@ -86,7 +86,7 @@ def register(client: TestClient, **metadata: Any) -> dict[str, Any]:
 
 
 def start(client: TestClient, **changed: str) -> Device:
-    client_id = register(client)["client_id"]
+    client_id = register(client, grant_types=[GRANT_TYPE])["client_id"]
     given = {"client_id": client_id, "scope": "ingest:app_sessions read:profile"} | changed
     response = client.post(ENDPOINT, data=given)
     assert response.status_code == 200, response.text
@@ -184,7 +184,7 @@ def test_a_device_gets_codes_of_which_only_hashes_are_stored(
 def test_a_wrong_request_for_codes_is_refused(
     client: TestClient, changed: dict[str, str], error: str, owner: Rows
 ) -> None:
-    given = {"client_id": register(client)["client_id"]} | changed
+    given = {"client_id": register(client, grant_types=[GRANT_TYPE])["client_id"]} | changed
 
     response = client.post(ENDPOINT, data=given)
 
@@ -192,11 +192,23 @@ def test_a_wrong_request_for_codes_is_refused(
     assert owner.execute("select from oauth.device_authorization").fetchall() == []
 
 
+@pytest.mark.parametrize("grant_types", [None, ["authorization_code", "refresh_token"]])
+def test_an_application_that_has_not_registered_for_devices_gets_no_codes(
+    client: TestClient, owner: Rows, grant_types: list[str] | None
+) -> None:
+    registered = register(client, **({"grant_types": grant_types} if grant_types else {}))
+
+    response = client.post(ENDPOINT, data={"client_id": registered["client_id"]})
+
+    assert (response.status_code, response.json()["error"]) == (400, "unauthorized_client")
+    assert owner.execute("select from oauth.device_authorization").fetchall() == []
+
+
 def test_requests_for_codes_are_counted_by_address(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(throttle, "_FREE_AUTHORIZATIONS", 2)
-    sent = {"client_id": register(client)["client_id"]}
+    sent = {"client_id": register(client, grant_types=[GRANT_TYPE])["client_id"]}
 
     statuses = [client.post(ENDPOINT, data=sent).status_code for _ in range(3)]
 

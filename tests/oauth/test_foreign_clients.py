@@ -67,7 +67,11 @@ def authlib(service: Service) -> Iterator[Authlib]:
         metadata = httpx2.get(f"{service.auth_url}{processes.METADATA}").json()
         registered = httpx2.post(
             metadata["registration_endpoint"],
-            json={"client_name": "Weekly Report", "redirect_uris": [CALLBACK]},
+            json={
+                "client_name": "Weekly Report",
+                "redirect_uris": [CALLBACK],
+                "grant_types": ["authorization_code", "refresh_token", DEVICE_CODE_GRANT_TYPE],
+            },
         ).json()
         client = OAuth2Client(
             client_id=registered["client_id"],
