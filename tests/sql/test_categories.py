@@ -212,7 +212,7 @@ def test_a_sign_in_without_use_for_thirty_days_is_over(
 
 
 def test_a_sign_in_expires_here_as_on_pages() -> None:
-    text = (SQL_DIR / "functions" / "categories.sql").read_text()
+    text = (SQL_DIR / "functions" / "sign_ins.sql").read_text()
 
     assert "session.seen_at > now() - interval '30 days'" in text
 
