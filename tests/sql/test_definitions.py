@@ -350,7 +350,14 @@ def listed_titles_of_tool(readers: Readers) -> set[str]:
         "frame_starts_at": DAY,
         "frame_ends_at": DAY + timedelta(days=1),
     }
-    given = {"kind": "app", "apps": [], "categories": [], "productivity": [], "projects": []}
+    given = {
+        "kind": "app",
+        "apps": [],
+        "domains": [],
+        "categories": [],
+        "productivity": [],
+        "projects": [],
+    }
     more: dict[str, Any] = {"languages": [], "search": None}
     return {row["title"] for row in readers.row("list_sessions", **frame, **given, **more)["data"]}
 
