@@ -61,11 +61,11 @@ class Kind:
         """Whether something of it is sealed."""
         return any(each.is_secret for each in self.fields)
 
-    def is_offered(self, receivers: Collection[str], *, can_seal: bool) -> bool:
+    def is_offered(self, receivers: Collection[str], *, has_sealing_key: bool) -> bool:
         """Tell whether the operator has switched on what it needs: its receiver, or a key for secrets."""
         if self.way == "sends":
             return self.name in receivers
-        return can_seal or not self.has_secrets
+        return has_sealing_key or not self.has_secrets
 
 
 _KINDS: Final = (

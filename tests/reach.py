@@ -32,7 +32,17 @@ REACH: Final = {
         ),
     ),
     "resourceserver": (
-        *("bridge", "browser", "cli", "dashboard", "deploy", "endpoints", "faults", "ingest"),
+        *(
+            "bridge",
+            "browser",
+            "cli",
+            "clients",
+            "dashboard",
+            "deploy",
+            "endpoints",
+            "faults",
+            "ingest",
+        ),
         *(
             "integrations",
             "mcp",

@@ -142,7 +142,7 @@ def ago(at: datetime, now: datetime) -> str:
 
 def can_connect(kind: Kind, chosen: Settings) -> bool:
     """Tell whether the operator has switched on what this kind needs."""
-    return kind.is_offered(chosen.receivers, can_seal=chosen.sealing_public_key is not None)
+    return kind.is_offered(chosen.receivers, has_sealing_key=chosen.sealing_public_key is not None)
 
 
 def switched_off(chosen: Settings) -> dict[str, Kind]:

@@ -191,7 +191,7 @@ def of(chosen: Settings) -> CapabilitiesBody:
                 provider=kind.name,
                 kind=kind.data,
                 configured=kind.is_offered(
-                    chosen.receivers, can_seal=chosen.sealing_public_key is not None
+                    chosen.receivers, has_sealing_key=chosen.sealing_public_key is not None
                 ),
             )
             for kind in connections.KINDS.values()

@@ -158,7 +158,7 @@ def add_what_is_not_invented(owner: Rows, person: Person) -> None:
         """
         insert into oauth.refresh_retry
                (user_id, token_hash, grant_id, access_token_hash, sealed, expires_at)
-        select user_id, token_hash, grant_id, token_hash, %(email)s::bytea, now()
+        select user_id, token_hash, grant_id, token_hash, %(email)s::bytea, '2030-01-01'
           from oauth.refresh_token
          where user_id = %(user_id)s
          limit 1
@@ -233,6 +233,19 @@ def add_what_is_not_invented(owner: Rows, person: Person) -> None:
                 0, 0, 0, 0, 0, 0, 0, 0, '[]', '[]', '[]')
         """,
         [person.user_id],
+    )
+    owner.execute(
+        """
+        insert into oauth.device_authorization
+               (device_code_hash, user_code_hash, client_id, scopes, expires_at, interval_s,
+                user_id, grant_id)
+        select %(code)s, %(code)s, client_id, '{read:activity}', '2030-01-01', 5, user_id, grant_id
+          from oauth.grant
+         where user_id = %(user_id)s
+           and client_id is not null
+         limit 1
+        """,
+        {"code": person.email.encode(), "user_id": person.user_id},
     )
 
 

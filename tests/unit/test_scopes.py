@@ -30,7 +30,9 @@ def test_seven_scopes_read_and_four_write() -> None:
 
 
 def test_a_scope_without_a_stream_is_named_in_the_module_of_scopes_alone() -> None:
-    command = ["git", "grep", "--fixed-strings", "ingest:heartbeats", "--", *PACKAGES, "sql"]
+    # The guide lists every scope, which tests/endpoints/test_guide.py checks.
+    places = [*PACKAGES, "sql", ":!resourceserver/description/guides"]
+    command = ["git", "grep", "--fixed-strings", "ingest:heartbeats", "--", *places]
 
     found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
 

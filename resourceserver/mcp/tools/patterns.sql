@@ -34,18 +34,21 @@ day as (
 ),
 used as (
     select day.date + time '12:00' as noon,
-           timezone(day.tz, min(greatest(session.started_at, day.starts_at))) as first_at,
-           timezone(day.tz, max(least(session.ended_at, day.ends_at))) as last_at
+           timezone(day.tz, use.first_at) as first_at,
+           timezone(day.tz, use.last_at) as last_at
       from day
-      join activity.app_session as session
-        on session.user_id = %(user_id)s
-       and not session.idle
-       -- No session is longer than a day, so the index on its start bounds the search.
-       and session.started_at > day.starts_at - interval '24 hours'
-       and session.started_at < day.ends_at
-       and session.ended_at > day.starts_at
-     group by day.date,
-              day.tz
+     cross join lateral (
+               select min(greatest(session.started_at, day.starts_at)) as first_at,
+                      max(least(session.ended_at, day.ends_at)) as last_at
+                 from activity.app_session as session
+                where session.user_id = %(user_id)s
+                  and not session.idle
+                  -- No session is longer than a day, so the index on its start bounds the search.
+                  and session.started_at > day.starts_at - interval '24 hours'
+                  and session.started_at < day.ends_at
+                  and session.ended_at > day.starts_at
+           ) as use
+     where use.first_at is not null
 ),
 -- In minutes after noon, so that midnight is in the middle.
 median as (
