@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any, Final, Literal, get_args
 
-from resourceserver.api import parameters
 from resourceserver.mcp.protocol import quoted
+from resourceserver.mcp.tools.day import DAYS_AGO, WEEKDAYS, parse_named_day
 
 LONGEST: Final = 2000
 """The most characters of an argument."""
@@ -152,7 +152,7 @@ def _weekly_review(_: date, given: Mapping[str, str]) -> Request:
 
 
 def _day_review(today: date, given: Mapping[str, str]) -> Request:
-    day = _day(given["date"]) if "date" in given else today
+    day = _day(today, given.get("date", "today"))
     return Request(
         f"Review {'today' if day == today else 'my day'}, {day:%A}, {day}, with me.",
         (
@@ -170,11 +170,17 @@ def _day_review(today: date, given: Mapping[str, str]) -> Request:
     )
 
 
-def _day(text: str) -> date:
+def _day(today: date, text: str) -> date:
+    """Return the day that a text names, as for get_day. Raises PromptProblem."""
     try:
-        return parameters.parse_day(text)
+        day = parse_named_day(text)
     except ValueError as error:
         raise PromptProblem(f"date: {error}") from error
+    if isinstance(day, date):
+        return day
+    if day in DAYS_AGO:
+        return today - timedelta(days=DAYS_AGO[day])
+    return today - timedelta(days=(today.weekday() - WEEKDAYS.index(day)) % 7)
 
 
 def _plan_week(today: date, given: Mapping[str, str]) -> Request:
@@ -219,7 +225,7 @@ PROMPTS: Final = (
         "day_review",
         "Review of a day",
         "A day beside the usual one: what was unusual, the best hours, and what broke focus.",
-        (Argument("date", "The day (YYYY-MM-DD). Default: today."),),
+        (Argument("date", "YYYY-MM-DD, today, yesterday or a weekday: its last day, today included. Default: today."),),
         _day_review,
     ),
     Prompt(

@@ -82,6 +82,24 @@ def test_days_in_a_prompt_are_those_of_the_persons_zone(
     assert f'"from": "{today + timedelta(days=1)}", "to": "{today + timedelta(days=7)}"' in plan
 
 
+@pytest.mark.parametrize(
+    ("word", "day"),
+    [
+        ("today", "Monday, 2026-11-16"),
+        ("Yesterday", "Sunday, 2026-11-15"),
+        ("monday", "Monday, 2026-11-16"),
+        ("Tuesday", "Tuesday, 2026-11-10"),
+    ],
+)
+def test_the_review_of_a_day_takes_the_words_that_get_day_takes(word: str, day: str) -> None:
+    (prompt,) = (each for each in PROMPTS if each.name == "day_review")
+
+    request = prompt.build(TODAY, prompt.check({"date": word}))
+
+    assert day in request.task
+    assert request.calls[0].arguments == {"date": day.partition(", ")[2]}
+
+
 def test_a_prompt_repeats_what_its_person_wrote(assistant: Assistant) -> None:
     text = get(assistant, "plan_week", priorities=" größer {tz} %s \n")
 

@@ -60,13 +60,13 @@ ACTIVITY: Final = tuple(name for name, known in METRICS.items() if known.scope =
 
 
 WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-_DAYS_AGO: Final = {"today": 0, "yesterday": 1}
+DAYS_AGO: Final = {"today": 0, "yesterday": 1}
 
 
-def _parse_named_day(text: str) -> date | str:
+def parse_named_day(text: str) -> date | str:
     """Return a calendar day, or the word for one. Raises ValueError."""
     word = text.lower()
-    if word in _DAYS_AGO or word in WEEKDAYS:
+    if word in DAYS_AGO or word in WEEKDAYS:
         return word
     try:
         return parameters.parse_day(text)
@@ -75,7 +75,7 @@ def _parse_named_day(text: str) -> date | str:
 
 
 NamedDay = Annotated[
-    date | str, arguments.parsed(_parse_named_day), WithJsonSchema({"type": "string"})
+    date | str, arguments.parsed(parse_named_day), WithJsonSchema({"type": "string"})
 ]
 
 
@@ -84,7 +84,7 @@ def _named(day: date | str | None) -> dict[str, Any]:
     word = day if isinstance(day, str) else None
     return {
         "date": None if isinstance(day, str) else day,
-        "days_ago": _DAYS_AGO.get(word) if word else None,
+        "days_ago": DAYS_AGO.get(word) if word else None,
         "weekday": WEEKDAYS.index(word) + 1 if word in WEEKDAYS else None,
     }
 
