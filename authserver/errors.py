@@ -265,7 +265,7 @@ class ResourceMismatch(InvalidTarget):
 
 
 class UnsupportedGrantType(OAuthError):
-    """The grant_type must be authorization_code or refresh_token."""
+    """The grant_type is not one of grant_types_supported in the metadata of the server."""
 
     error = "unsupported_grant_type"
 

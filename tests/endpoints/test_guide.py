@@ -1,6 +1,7 @@
 """The guide says what the service does: its lists are complete, and its constants those of the answers."""
 
 import re
+from datetime import timedelta
 from typing import Any, Final
 
 import psycopg
@@ -8,6 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from authserver import errors as oauth_errors
+from authserver.oauth import device, grants
 from resourceserver.api import errors
 from resourceserver.description.guide import GUIDES, PATH
 from resourceserver.ingest.events import CODES
@@ -79,15 +81,27 @@ def test_the_application_guide_lists_all_scopes_and_codes_of_errors() -> None:
         "unsupported_grant_type",
         "temporarily_unavailable",
     }
+    of_devices = {"authorization_pending", "slow_down", "access_denied", "expired_token"}
 
     assert [name for name in listed if name in SCOPES] == list(SCOPES)
     assert {name for cell in of_api for name in re.findall(r"`(.*?)`", cell)} == set(errors.CODES)
-    assert set(listed) - set(SCOPES) - {"error"} == at_token_endpoint
-    assert at_token_endpoint <= {
+    assert set(listed) - set(SCOPES) - {"error"} == at_token_endpoint | of_devices
+    assert at_token_endpoint | of_devices <= {
         each.error
         for each in vars(oauth_errors).values()
         if isinstance(each, type) and issubclass(each, oauth_errors.OAuthError)
     }
+
+
+def test_the_application_guide_says_how_long_codes_and_tokens_live() -> None:
+    text = " ".join(TEXT["applications"].split())
+
+    assert f"within {grants.CODE_LIFETIME.total_seconds():.0f} seconds" in text
+    assert grants.ACCESS_TOKEN_LIFETIME == timedelta(hours=1)
+    assert "An access token lives an hour" in text
+    assert f"a refresh token {grants.REFRESH_TOKEN_LIFETIME.days} days" in text
+    assert f"valid for {device.LIFETIME.total_seconds() / 60:.0f} minutes (`expires_in`)" in text
+    assert f"every {device.INTERVAL_S} seconds (`interval`)" in text
 
 
 @pytest.mark.parametrize("path", ["context-switches", "focus-streaks"])
