@@ -545,6 +545,18 @@ def test_the_instructions_begin_with_the_date_in_the_persons_zone(
     assert legacy == modern
 
 
+def test_the_instructions_say_how_to_get_what_was_left_out(assistant: Assistant) -> None:
+    instructions = assistant.modern("server/discover").json()["result"]["instructions"]
+
+    properties = [
+        tool["inputSchema"]["properties"]
+        for tool in assistant.modern("tools/list").json()["result"]["tools"]
+    ]
+    for argument in ("cursor", "period", "limit", "top"):
+        assert re.search(rf"left out: [^.]*\b{argument}\b", instructions)
+        assert any(argument in each for each in properties)
+
+
 def test_the_instructions_name_existing_tools(assistant: Assistant) -> None:
     instructions = assistant.modern("server/discover").json()["result"]["instructions"]
 
