@@ -323,12 +323,8 @@ raw_part as (
     select part.*
       from raw_timeline
      cross join raw_spans
-     cross join lateral svc.owned_parts(
-               raw_timeline.starts,
-               raw_timeline.ends,
-               raw_spans.starts,
-               raw_spans.ends
-           ) as part
+     cross join lateral svc.owned_parts(raw_timeline.starts, raw_timeline.ends, raw_spans.starts, raw_spans.ends)
+                    as part
 ),
 raw_spent as (
     select raw_spans.positions[part.span] as position,

@@ -404,10 +404,8 @@ keyed as (
 ),
 total as (
     select coalesce(sum(part.owned_ms), 0)::bigint as total_ms,
-           (
-               coalesce(sum(part.started), 0)
-               + coalesce(sum(part.continued) filter (where part.position = 1), 0)
-           )::bigint as session_count,
+           coalesce(sum(part.started + case when part.position = 1 then part.continued else 0 end), 0)::bigint
+               as session_count,
            coalesce(sum(part.owned_ms) filter (where known.score >= 1), 0)::bigint as productive_ms,
            coalesce(sum(part.owned_ms) filter (where coalesce(known.score, 0) = 0), 0)::bigint as neutral_ms,
            coalesce(sum(part.owned_ms) filter (where known.score <= -1), 0)::bigint as distracted_ms

@@ -103,8 +103,11 @@ class Prepared:
     @property
     def sensors(self) -> list[Sensor]:
         """What measured all this, each once."""
-        rows = (*self.samples, *self.growing, *self.heart_rates, *self.sleeps, *self.buckets)
-        return list(dict.fromkeys(each.sensor for each in (*rows, *self.stages)))
+        rows: list[Sample | HeartRate | Sleep | Bucket | StageOf] = []
+        for some in (self.samples, self.growing, self.heart_rates, self.sleeps, self.buckets):
+            rows.extend(some)
+        rows.extend(self.stages)
+        return list(dict.fromkeys(each.sensor for each in rows))
 
     def parts(self) -> Iterator[tuple["_Put", Sequence[Any]]]:
         """Yield rows with what writes them, as many as a statement takes, in the order of all messages."""
