@@ -242,6 +242,11 @@ def test_nights_and_metrics_are_drawn(host: Host, context: dict[str, Any]) -> No
     check(host, frame)
     night = next(each for each in answer["recovery"] if each["recovery"] and each["sleep"])
     assert night["sleep"]["asleep_text"] in (frame.locator("tbody").first.text_content() or "")
+    nights = [each["sleep"] for each in answer["recovery"] if each["sleep"]]
+    longest = max(nights, key=lambda sleep: sleep["asleep_ms"])
+    # The number at the top of the picture is the height of the highest column.
+    highest = frame.locator("svg[role=img] text").first
+    expect(highest).to_have_text(longest["asleep_text"])
 
     answer, frame = host.show("get_health", context, metrics=["steps", "asleep_ms"])
 

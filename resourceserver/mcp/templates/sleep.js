@@ -24,11 +24,12 @@ function drawn(answer) {
 function slept(nights, answer) {
   const averages = answer.recovery_averages;
   const measuredNights = nights.filter((each) => each.sleep?.asleep_ms);
-  const stages = STAGES.filter(([, name]) => measuredNights.some((each) => each.sleep[name]));
+  const lengths = new Map(measuredNights.map((each) => [each, stageLengths(each.sleep)]));
+  const stages = STAGES.filter(([, name]) => measuredNights.some((each) => lengths.get(each)[name]));
   const entries = measuredNights.map((each) => ({
     name: day(each.date, SHORT),
     parts: stages.length
-      ? stages.map(([style, name]) => [style, each.sleep[name]])
+      ? stages.map(([style, name]) => [style, lengths.get(each)[name]])
       : [["c1", each.sleep.asleep_ms]],
   }));
   return [
@@ -50,6 +51,12 @@ function slept(nights, answer) {
       ]),
     ),
   ];
+}
+
+/** The list of many nights leaves out light sleep, which is what the other stages leave of all sleep. */
+function stageLengths(sleep) {
+  const known = (sleep.deep_ms ?? 0) + (sleep.rem_ms ?? 0);
+  return known && sleep.light_ms === undefined ? { ...sleep, light_ms: sleep.asleep_ms - known } : sleep;
 }
 
 function inBed(sleep, zone) {
