@@ -225,7 +225,13 @@ PROMPTS: Final = (
         "day_review",
         "Review of a day",
         "A day beside the usual one: what was unusual, the best hours, and what broke focus.",
-        (Argument("date", "YYYY-MM-DD, today, yesterday or a weekday: its last day, today included. Default: today."),),
+        (
+            Argument(
+                "date",
+                "YYYY-MM-DD, today, yesterday or a weekday: its last day, today included. Default:"
+                " today.",
+            ),
+        ),
         _day_review,
     ),
     Prompt(

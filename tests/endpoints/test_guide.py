@@ -97,7 +97,7 @@ def test_the_application_guide_says_how_long_codes_and_tokens_live() -> None:
     text = " ".join(TEXT["applications"].split())
 
     assert f"within {grants.CODE_LIFETIME.total_seconds():.0f} seconds" in text
-    assert grants.ACCESS_TOKEN_LIFETIME == timedelta(hours=1)
+    assert timedelta(hours=1) == grants.ACCESS_TOKEN_LIFETIME
     assert "An access token lives an hour" in text
     assert f"a refresh token {grants.REFRESH_TOKEN_LIFETIME.days} days" in text
     assert f"valid for {device.LIFETIME.total_seconds() / 60:.0f} minutes (`expires_in`)" in text
