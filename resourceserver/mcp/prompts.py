@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any, Final, Literal, get_args
 
+from resourceserver.mcp import named_days
 from resourceserver.mcp.protocol import quoted
-from resourceserver.mcp.tools.day import DAYS_AGO, WEEKDAYS, parse_named_day
 
 LONGEST: Final = 2000
 """The most characters of an argument."""
@@ -173,14 +173,14 @@ def _day_review(today: date, given: Mapping[str, str]) -> Request:
 def _day(today: date, text: str) -> date:
     """Return the day that a text names, as for get_day. Raises PromptProblem."""
     try:
-        day = parse_named_day(text)
+        day = named_days.parse(text)
     except ValueError as error:
         raise PromptProblem(f"date: {error}") from error
     if isinstance(day, date):
         return day
-    if day in DAYS_AGO:
-        return today - timedelta(days=DAYS_AGO[day])
-    return today - timedelta(days=(today.weekday() - WEEKDAYS.index(day)) % 7)
+    if day in named_days.DAYS_AGO:
+        return today - timedelta(days=named_days.DAYS_AGO[day])
+    return today - timedelta(days=(today.weekday() - named_days.WEEKDAYS.index(day)) % 7)
 
 
 def _plan_week(today: date, given: Mapping[str, str]) -> Request:

@@ -8,7 +8,6 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field, WithJsonSchema
 
 from resourceserver import timeline
-from resourceserver.api import parameters
 from resourceserver.api.bodies import Body, CalendarDay, Count, Milliseconds, Percent, Timestamp
 from resourceserver.api.parameters import Listed
 from resourceserver.endpoints import (
@@ -24,7 +23,7 @@ from resourceserver.endpoints import (
 from resourceserver.endpoints.attention import StreakTotals
 from resourceserver.endpoints.goals import Status
 from resourceserver.endpoints.music import TopArtist
-from resourceserver.mcp import apps, arguments, tool
+from resourceserver.mcp import apps, arguments, named_days, tool
 from resourceserver.mcp.arguments import InZone
 from resourceserver.mcp.tool import ENTRY, Answer, Part, Tool
 from resourceserver.mcp.tools import measures
@@ -58,24 +57,8 @@ def _scope(section: SectionName) -> str:
 
 ACTIVITY: Final = tuple(name for name, known in METRICS.items() if known.scope == ENTRY)
 
-
-WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-DAYS_AGO: Final = {"today": 0, "yesterday": 1}
-
-
-def parse_named_day(text: str) -> date | str:
-    """Return a calendar day, or the word for one. Raises ValueError."""
-    word = text.lower()
-    if word in DAYS_AGO or word in WEEKDAYS:
-        return word
-    try:
-        return parameters.parse_day(text)
-    except ValueError as error:
-        raise ValueError(f"{error}; or today, yesterday, or a weekday such as monday") from error
-
-
 NamedDay = Annotated[
-    date | str, arguments.parsed(parse_named_day), WithJsonSchema({"type": "string"})
+    date | str, arguments.parsed(named_days.parse), WithJsonSchema({"type": "string"})
 ]
 
 
@@ -84,8 +67,8 @@ def _named(day: date | str | None) -> dict[str, Any]:
     word = day if isinstance(day, str) else None
     return {
         "date": None if isinstance(day, str) else day,
-        "days_ago": DAYS_AGO.get(word) if word else None,
-        "weekday": WEEKDAYS.index(word) + 1 if word in WEEKDAYS else None,
+        "days_ago": named_days.DAYS_AGO.get(word) if word else None,
+        "weekday": named_days.WEEKDAYS.index(word) + 1 if word in named_days.WEEKDAYS else None,
     }
 
 
