@@ -295,6 +295,15 @@ class Filter(BaseModel):
         }
         return tuple(name for name in of_kind[kind] if getattr(self, name) is not None)
 
+    def has_names(self) -> bool:
+        """Tell whether it has names, which may be unknown."""
+        lists = ("apps", "domains", "categories", "projects", "languages")
+        return any(getattr(self, name) for name in lists)
+
+    def lists(self) -> dict[str, list[str]]:
+        """Return a list for each member (``mcp/tools/filter.sql``)."""
+        return {name: each or [] for name, each in self.model_dump().items()}
+
 
 class Filtered(InPeriod):
     """Arguments of a tool for sessions of applications or of coding, with an optional filter."""
@@ -320,8 +329,7 @@ class Filtered(InPeriod):
 
     def has_names(self) -> bool:
         """Tell whether the filter has names, which may be unknown."""
-        lists = ("apps", "domains", "categories", "projects", "languages")
-        return self.filter is not None and any(getattr(self.filter, name) for name in lists)
+        return self.filter is not None and self.filter.has_names()
 
     def chosen_kind(self) -> Kind:
         """Return the requested kind, or the one that the other arguments need."""
@@ -331,11 +339,9 @@ class Filtered(InPeriod):
 
     def values(self) -> dict[str, Any]:
         """Return the values with a list for each member of the filter (``mcp/tools/filter.sql``)."""
-        given = self.filter or Filter()
-        lists = {name: each or [] for name, each in given.model_dump().items()}
         rest = super().values()
         del rest["filter"]
-        return rest | {"kind": self.chosen_kind()} | lists
+        return rest | {"kind": self.chosen_kind()} | (self.filter or Filter()).lists()
 
 
 class Paged(Arguments):

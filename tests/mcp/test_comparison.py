@@ -382,6 +382,108 @@ def test_all_time_begins_at_the_earliest_with_the_first_valid_day(
         assert answer["range"]["from"] == "1900-01-01"
 
 
+# Time by a key, and of a filter
+
+
+def sums(answer: dict[str, Any], key: str) -> dict[str, tuple[float, float]]:
+    """Return the minutes of both periods by a key, in the order of the answer."""
+    return {
+        row["by"][key]: (row["a"]["value"] / MINUTE, row["b"]["value"] / MINUTE)
+        for row in answer["data"]
+    }
+
+
+def test_time_by_application_is_compared_the_largest_change_first(
+    assistant: Assistant, months: Person
+) -> None:
+    apps = assistant.ask(TOOL, a=JUNE, b=MAY, tz="UTC", group_by="app")
+    news = assistant.ask(TOOL, a=JUNE, b=MAY, tz="UTC", filter={"categories": "news"})
+    both = assistant.ask(
+        TOOL, a=JUNE, b=MAY, tz="UTC", group_by=["category"], filter={"apps": ["code", "Cod"]}
+    )
+
+    assert list(sums(apps, "app").items()) == [("Firefox", (10, 0)), ("Code", (600, 605))]
+    _, code = apps["data"]
+    assert code == {
+        "by": {"app": "Code"}, "metric": "tracked_ms", "unit": "ms",
+        "phrase": "2 h per active day, 98 % more than 1 h 1 min",
+        "a": {
+            "value": 600 * MINUTE, "value_text": "10 h",
+            "per_active_day": 120 * MINUTE, "per_active_day_text": "2 h",
+        },
+        "b": {
+            "value": 605 * MINUTE, "value_text": "10 h 5 min",
+            "per_active_day": 60.5 * MINUTE, "per_active_day_text": code["b"]["per_active_day_text"],
+        },
+        "change": -5 * MINUTE, "change_text": "-5 min",
+        "percent": -0.83, "percent_per_active_day": 98.35,
+    }  # fmt: skip
+    assert apps["truncated"] is False
+    assert minutes(news, "tracked_ms") == (10, 0, 2, 0)
+    assert sums(both, "category") == {"Development": (600, 605)}
+    assert [each["name"] for each in both["unmatched"]] == ["Cod"]
+
+
+def test_time_is_compared_of_periods_that_overlap(assistant: Assistant, months: Person) -> None:
+    days = {"a": "2025-05-01/2025-05-05", "b": "2025-05-03/2025-05-20", "tz": "UTC"}
+    expected = (56 + 57 + 58 + 59 + 60, 58 + 59 + 60 + 61 + 62 + 63 + 64 + 65 + 600)
+
+    assert sums(assistant.ask(TOOL, **days, group_by="app"), "app") == {"Code": expected}
+    filtered = assistant.ask(TOOL, **days, filter={"apps": "Code"}, metrics=["tracked_ms"])
+    assert minutes(filtered, "tracked_ms")[:2] == expected
+
+
+def test_the_twenty_projects_with_the_largest_changes_are_compared(
+    assistant: Assistant, months: Person, owner: psycopg.Connection[Any]
+) -> None:
+    row = months.connection.execute("select device_id from activity.device").fetchone()
+    assert row is not None
+    spent: dict[str, list[int]] = {}
+    for number in range(48):
+        project, side = f"project {number % 24}", number % 5 % 2
+        length = 1 + number * 7 % 29
+        start = datetime(2025, 5 + side, 4, tzinfo=UTC) + timedelta(minutes=30 * number)
+        spent.setdefault(project, [0, 0])[1 - side] += length
+        months.connection.execute(
+            "insert into activity.coding_session"
+            " (user_id, idempotency_key, device_id, project, language, started_at, ended_at)"
+            " values (%s, %s, %s, %s, 'Python', %s, %s)",
+            [
+                months.user_id, f"c{number}", row[0], project, start,
+                start + timedelta(minutes=length),
+            ],
+        )  # fmt: skip
+    mark_all_days(owner)
+
+    answer = assistant.ask(TOOL, a=JUNE, b=MAY, tz="UTC", group_by="project")
+
+    order = sorted(spent, key=lambda name: (-abs(spent[name][0] - spent[name][1]), name))
+    assert list(sums(answer, "project").items()) == [
+        (name, tuple(spent[name])) for name in order[:20]
+    ]
+    assert {row["metric"] for row in answer["data"]} == {"coding_ms"}
+    assert answer["truncated"] is True
+
+
+def test_time_of_a_day_that_is_not_over_is_compared_with_the_same_hours(
+    assistant: Assistant, afternoons: datetime
+) -> None:
+    tz, today = str(afternoons.tzinfo), afternoons.date()
+    each_day = {"b": f"{today - timedelta(days=8)}/{today - timedelta(days=1)}"}
+    longer = {
+        "a": f"{today - timedelta(days=2)}/{today}",
+        "b": f"{today - timedelta(days=7)}/{today - timedelta(days=3)}",
+    }
+
+    def code(**days: str) -> tuple[float, ...]:
+        answer = assistant.ask(TOOL, **{"a": "today"} | days, tz=tz, filter={"apps": "Code"})
+        return minutes(answer, "tracked_ms")
+
+    assert code() == (90, 60, 90, 60)
+    assert code(**each_day) == (90, 480, 90, 60)
+    assert code(**longer) == (390, 750, 150, 150)
+
+
 # Scopes and mistakes
 
 
@@ -425,6 +527,18 @@ PERIOD_SAID: Final = (
         ({"metrics": []}, "metrics: list should have at least 1 item after validation, not 0"),
         ({"metrics": 5}, "metrics: input should be a valid list"),
         ({"metrics": [7]}, "metrics[0]: must be a string"),
+        (
+            {"group_by": "app", "metrics": ["coding_ms"]},
+            "metrics: with group_by or filter, leave it out, because tracked_ms is compared",
+        ),
+        (
+            {"group_by": "app", "filter": {"projects": "svc", "languages": "SQL"}},
+            "filter: projects and languages cannot be used with group_by app",
+        ),
+        (
+            {"filter": {"apps": "Code", "projects": "svc"}},
+            "filter: apps cannot be used with projects",
+        ),
     ],
 )
 def test_an_invalid_period_or_metric_is_an_error(

@@ -90,6 +90,10 @@ CALLS: Final[dict[str, list[dict[str, Any]]]] = {
     "compare_periods": [
         {"a": "last_7_days", "b": "last_30_days"},
         {"a": "yesterday", "b": "last_7_days", "metrics": ["health:strange"]},
+        *(
+            {"a": "yesterday", "group_by": key}
+            for key in ("app", "domain", "category", "project", "language")
+        ),
     ],
     "get_focus": [{"include_switches": True}],
     "list_sessions": [

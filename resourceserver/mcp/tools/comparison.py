@@ -1,28 +1,46 @@
-"""The tool compare_periods: two periods side by side, the largest changes first."""
+"""The tool compare_periods: two periods side by side, the largest changes first.
+
+They are compared by metrics; or by time in applications or in editors, which the statements of
+get_time_breakdown add up.
+"""
 
 import math
-from collections.abc import Mapping
-from datetime import date, timedelta
+from collections import Counter
+from collections.abc import Callable, Mapping
+from datetime import UTC, date, datetime, timedelta
+from itertools import groupby
 from pathlib import Path
-from typing import Annotated, Any, Final, Self, get_args
+from typing import Annotated, Any, Final, Literal, Self, get_args
 
-from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
 from resourceserver import timeline
 from resourceserver.api import parameters
 from resourceserver.api.bodies import Body, CalendarDay, Count
 from resourceserver.mcp import names, tool
-from resourceserver.mcp.arguments import LISTED, InZone, Period, Text
-from resourceserver.mcp.tool import ENTRY, Answer, Part, Tool
-from resourceserver.mcp.tools import measures
+from resourceserver.mcp.arguments import (
+    LISTED,
+    MILLISECOND,
+    OBJECT,
+    Arguments,
+    Filter,
+    InZone,
+    Kind,
+    Period,
+    Text,
+)
+from resourceserver.mcp.tool import ENTRY, ROWS, Answer, Part, Tool
+from resourceserver.mcp.tools import breakdown, measures
 from resourceserver.mcp.tools.measures import MetricRequest
 from resourceserver.timeline import metrics
 from resourceserver.timeline.metrics import METRICS, OF_HEALTH
 
 _HERE: Final = Path(__file__).parent
 _TIMELINE: Final = Path(timeline.__file__).parent
-SQL: Final = tool.load(_HERE / "comparison.sql", _TIMELINE / "reported.sql")
+SQL: Final = tool.load(
+    _HERE / "comparison.sql", _TIMELINE / "reported.sql", _TIMELINE / "timeline.sql"
+)
 
 PERIODS: Final = get_args(Period)
 MOST_METRICS: Final = 30
@@ -78,18 +96,27 @@ MetricName = Annotated[
 ]
 
 
+Key = Literal["app", "domain", "category", "project", "language"]
+_OF_CODING: Final = ("project", "language")
+_METRICS: Final[dict[Kind, str]] = {"app": "tracked_ms", "coding": "coding_ms"}
+"""The metric whose time a filter or a key divides."""
+
+
+def _one(value: Any) -> Any:
+    """Return a list of one key as the key, because group_by of get_time_breakdown is a list."""
+    return value[0] if isinstance(value, list) and len(value) == 1 else value
+
+
 class Comparison(InZone):
-    """Which days to compare with which, and by which metrics."""
+    """Which days to compare with which, and by what."""
 
     a: Days = Field(
         default="this_week",
-        description="A period named as in other tools, a day (YYYY-MM-DD), or first and last day"
-        " (YYYY-MM-DD/YYYY-MM-DD).",
+        description="A period as in other tools, a day, or first and last day (YYYY-MM-DD/YYYY-MM-DD).",
     )
     b: Days | None = Field(
         default=None,
-        description="What to compare a with. Default: the period before a, up to the same day and time if a"
-        " is not over.",
+        description="Default: the period before a, up to the same day and time if a is not over.",
     )
     metrics: Annotated[list[MetricName], Field(min_length=1, max_length=MOST_METRICS), LISTED] = (
         Field(
@@ -99,16 +126,50 @@ class Comparison(InZone):
                 f"{scope}: {', '.join(name for name, known in METRICS.items() if known.scope == scope)}"
                 for scope in dict.fromkeys(known.scope for known in METRICS.values())
             )
-            + ", and health:NAME for any other, such as health:steps.",
+            + ", and health:NAME, such as health:steps.",
         )
+    )
+    group_by: Annotated[Key, BeforeValidator(_one)] | None = Field(
+        default=None, description="Compares time by it, not metrics."
+    )
+    filter: Annotated[Filter, OBJECT, WithJsonSchema({"type": "object"})] | None = Field(
+        default=None, description="As in get_time_breakdown; not with metrics."
     )
 
     @model_validator(mode="after")
-    def _has_something_before(self) -> Self:
-        if self.b is None and self.a == "all":
-            reason = "b: is required if a is all, because no period comes before all"
+    def _does_not_contradict_itself(self) -> Self:
+        reason = self._contradiction()
+        if reason is not None:
             raise PydanticCustomError("contradiction", "{reason}", {"reason": reason})
         return self
+
+    def _contradiction(self) -> str | None:
+        if self.b is None and self.a == "all":
+            return "b: is required if a is all, because no period comes before all"
+        kind = self.kind()
+        if kind is None:
+            return None
+        given = self.filter or Filter()
+        wrong = given.members("coding" if kind == "app" else "app")
+        if wrong:
+            of_kind = f"group_by {self.group_by}" if self.group_by else given.members(kind)[0]
+            return f"filter: {' and '.join(wrong)} cannot be used with {of_kind}"
+        if "metrics" in self.model_fields_set and set(self.metrics) != {_METRICS[kind]}:
+            return f"metrics: with group_by or filter, leave it out, because {_METRICS[kind]} is compared"
+        return None
+
+    def kind(self) -> Kind | None:
+        """Return the kind of time that is compared by a key or with a filter; None for metrics."""
+        given = self.filter or Filter()
+        if self.group_by is not None:
+            return "coding" if self.group_by in _OF_CODING else "app"
+        if given.members("coding"):
+            return "coding"
+        return "app" if given.members("app") else None
+
+    def has_names(self) -> bool:
+        """Tell whether the filter has names, which may be unknown."""
+        return self.filter is not None and self.filter.has_names()
 
     def scopes(self) -> tuple[str, ...]:
         """Return the scopes of the metrics' domains."""
@@ -118,7 +179,7 @@ class Comparison(InZone):
 
     def named(self) -> dict[str, list[str]]:
         """Return the names of metrics by argument."""
-        return {"metrics": list(dict.fromkeys(self.metrics))}
+        return {"metrics": [] if self.kind() else list(dict.fromkeys(self.metrics))}
 
     def values(self) -> dict[str, Any]:
         """Return the values with the days of periods that are given as dates."""
@@ -127,12 +188,16 @@ class Comparison(InZone):
         for side, text in (("a", self.a), ("b", self.b)):
             first, last = (text is not None and _days(text)) or (None, None)
             ends |= {f"{side}_first": first, f"{side}_last": last}
+        rest = super().values()
+        del rest["filter"]
         return (
-            super().values()
+            rest
+            | (self.filter or Filter()).lists()
             | ends
             | measures.names_values(self.named())
             | {
                 "metrics": metric_names,
+                "kind": self.kind(),
                 "is_counted": any(map(metrics.is_counter, metric_names)),
             }
         )
@@ -170,18 +235,21 @@ class Value(Body):
     """The sum divided by the number of active days; null for metrics that are not sums. For periods of
     different lengths, only completed days count."""
     per_active_day_text: str | None
-    days: Count
-    """The number of days with data."""
+    days: Count | None
+    """The number of days with data; null with group_by or filter."""
 
 
 class Change(Body):
     """One metric in both periods."""
 
+    by: dict[Key, str] | None
+    """The value of group_by, whose time this is; null without it."""
     metric: str
+    """``coding_ms`` for projects and languages, ``tracked_ms`` with another group_by or filter."""
     unit: str | None
-    is_notable: bool
+    is_notable: bool | None
     """Whether the daily means differ by at least two standard errors, which is rarely due to chance. Today
-    is included only if the other period is limited to the same hours."""
+    is included only if the other period is limited to the same hours. Null with group_by or filter."""
     phrase: str
     a: Value
     b: Value
@@ -200,9 +268,10 @@ class ComparisonAnswer(Answer):
 
     periods: Periods
     data: list[Change]
-    """Notable changes first, by the number of standard errors; then the others, by percent."""
+    """Notable changes first, by the number of standard errors; then the others, by percent. With
+    group_by, the largest changes, at most 20."""
     unmatched: list[names.Unmatched]
-    """Requested metrics without any data."""
+    """Metrics without any data, and names in the filter that occur nowhere in the person's data."""
 
 
 _TRACKED: Final = ("measured_app_time", "measured_coding")
@@ -224,13 +293,85 @@ def _days_over(frame: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
     }
 
 
+def _periods(frame: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    """Return the days of both periods, and of what is over of them, by name."""
+    periods = {side: (frame[f"{side}_first"], frame[f"{side}_last"]) for side in _SIDES}
+    return periods | {f"{side}_over": days for side, days in _days_over(frame).items()}
+
+
 def _request(frame: Mapping[str, Any], given: Mapping[str, Any]) -> MetricRequest:
     """Return the metrics of both periods."""
-    periods = {side: (frame[f"{side}_first"], frame[f"{side}_last"]) for side in _SIDES}
-    periods |= {f"{side}_over": days for side, days in _days_over(frame).items()}
     return MetricRequest(
-        given["metrics"], frame["slots"], frame["reported"], periods, always=_TRACKED
+        given["metrics"], frame["slots"], frame["reported"], _periods(frame), always=_TRACKED
     )
+
+
+_STATEMENTS: Final[dict[Kind, str]] = {"app": "breakdown_of_apps", "coding": "breakdown_of_coding"}
+_ALL_ROWS: Final = 2**31 - 1
+
+
+def _time_of(
+    kind: Kind,
+) -> Callable[[Mapping[str, Any], Mapping[str, Any]], dict[str, Any] | None]:
+    """Return the function that returns the parameters of the statement of this kind of time."""
+
+    def values(frame: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any] | None:
+        if given["kind"] != kind:
+            return None
+        slots = _slots(frame)
+        if not slots:
+            return None
+        groups = list(dict.fromkeys(names for names, _, _ in slots if names))
+        numbers = {names: str(n) for n, names in enumerate(groups, start=1)}
+        return {name: given[name] for name in Filter.model_fields} | {
+            "kind": kind,
+            "group_by": ["periods", *filter(None, [given["group_by"]])],
+            "edges": [*(str(start) for _, start, _ in slots), str(slots[-1][2])],
+            # Slots of neither period have no group, so their time is not in the answer.
+            "slot_groups": [numbers.get(names) for names, _, _ in slots],
+            "first_names": groups,
+            "second_names": [None] * len(groups),
+            "begun": ["true"] * len(groups),
+            "raw_days": frame["raw_days"],
+            "is_of_time": False,
+            "is_in_order": False,
+            "skipped": 0,
+            "top": _ALL_ROWS,
+            "frame_is_cut": False,
+        }
+
+    return values
+
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _slots(frame: Mapping[str, Any]) -> list[tuple[str, int, int]]:
+    """Return the longest slots of the same periods: the names of these, and both ends in milliseconds."""
+    periods = _periods(frame)
+
+    def names(day: str | None) -> str:
+        if day is None:
+            return ""
+        return " ".join(name for name, (first, last) in periods.items() if first <= day <= last)
+
+    given = frame["slots"]
+    slots = [
+        (names(day), _milliseconds(start), _milliseconds(end))
+        for day, start, end in zip(given["dates"], given["starts"], given["ends"], strict=True)
+    ]
+    # A day that the zone skipped has no length.
+    with_length = [slot for slot in slots if slot[1] < slot[2]]
+    runs = (list(run) for _, run in groupby(with_length, key=lambda slot: slot[0]))
+    return [(run[0][0], run[0][1], run[-1][2]) for run in runs]
+
+
+def _milliseconds(instant: str) -> int:
+    return (datetime.fromisoformat(instant) - _EPOCH) // MILLISECOND
+
+
+def _has_names(given: Arguments) -> bool:
+    return isinstance(given, Comparison) and given.has_names()
 
 
 def _render(answer: dict[str, Any]) -> dict[str, Any]:
@@ -245,6 +386,7 @@ def _render(answer: dict[str, Any]) -> dict[str, Any]:
         for row in measured["periods"] or ()
     }
     unmatched = measures.unmatched(answer.pop("names"))
+    unmatched += names.unmatched(answer.pop("names_of_filter"))
     unknown = {each["name"] for each in unmatched}
     units, over = answer.pop("units"), _days_over(frame)
 
@@ -268,7 +410,48 @@ def _render(answer: dict[str, Any]) -> dict[str, Any]:
         if name not in unknown
     ]
     rows = sorted(rows, key=_weight, reverse=True)
-    return answer | {"data": [_change(row) for row in rows], "unmatched": unmatched}
+    data = [_change(row, is_notable=_weight(row)[0]) for row in rows]
+    found = [answer.pop(name) for name in _STATEMENTS.values()]
+    for time in filter(None, found):
+        lengths = {name: active_days(*days) for name, days in _periods(frame).items()}
+        timed = _time_rows(time, lengths)
+        data = [_change(row, is_notable=None) for row in timed[:ROWS]]
+        answer["truncated"] = len(timed) > ROWS
+    return answer | {"data": data, "unmatched": unmatched}
+
+
+def _time_rows(time: Mapping[str, Any], active_days: Mapping[str, int]) -> list[dict[str, Any]]:
+    """Return the time in each period by the requested key, if any, the largest change first.
+
+    ``time`` is the result of a statement, ``active_days`` the number of these by the name of a period.
+    """
+    key = (time["group_by"][1:] or [None])[0]
+    sums: dict[str | None, Counter[str]] = {} if key else {None: Counter()}
+    for row in time["data"]:
+        spent = sums.setdefault(row["by"].get(key), Counter())
+        spent.update(dict.fromkeys(row["by"]["periods"].split(), row["total_ms"]))
+
+    def of_period(spent: Counter[str], name: str) -> dict[str, Any]:
+        days = active_days[name]
+        return {"value": spent[name] if days else None, "active_days": days, "days": None}
+
+    def of_side(spent: Counter[str], side: str) -> dict[str, Any]:
+        over = f"{side}_over" if f"{side}_over" in active_days else side
+        return of_period(spent, side) | {"compared": of_period(spent, over)}
+
+    rows = [
+        {"by": {key: name} if key else None, "metric": _METRICS[time["kind"]], "unit": "ms"}
+        | {side: of_side(spent, side) for side in _SIDES}
+        for name, spent in sums.items()
+        if not key or spent["a"] or spent["b"]
+    ]
+    return sorted(
+        rows,
+        key=lambda row: (
+            -abs((row["a"]["value"] or 0) - (row["b"]["value"] or 0)),
+            str(row["by"]),
+        ),
+    )
 
 
 def _same_hours(counted: Mapping[str, Any] | None, side: str) -> str | None:
@@ -328,7 +511,7 @@ def _rate(row: dict[str, Any]) -> float | None:
     return _percent(row["a"]["value"], row["b"]["value"]) if per_day is None else per_day
 
 
-def _change(row: dict[str, Any]) -> dict[str, Any]:
+def _change(row: dict[str, Any], *, is_notable: bool | None) -> dict[str, Any]:
     name = row["metric"]
     unit = (metrics.find(name) or OF_HEALTH).unit or row["unit"]
     a, b = (_value(row, side, name, unit) for side in _SIDES)
@@ -336,9 +519,10 @@ def _change(row: dict[str, Any]) -> dict[str, Any]:
     if a["value"] is not None and b["value"] is not None:
         change = measures.rounded(row["a"]["value"] - row["b"]["value"], name, unit)
     return {
+        "by": row.get("by"),
         "metric": name,
         "unit": unit,
-        "is_notable": _weight(row)[0],
+        "is_notable": is_notable,
         "phrase": _phrase(row, a, b),
         "a": a,
         "b": b,
@@ -382,9 +566,8 @@ TOOLS: Final = [
         name="compare_periods",
         title="Two periods compared",
         description="What changed between two periods in metrics of activity, code, health, music, places and"
-        " meetings: totals, per active day, change and percent, notable ones first. Use it for 'Was I more"
-        " focused than last month?' and 'Did I code more this week than last?'. Not for time by application"
-        " or project: use get_time_breakdown.",
+        " meetings, or in time by application or project, also per active day. Use it for 'Was I more focused"
+        " than last month?' and 'Which project grew most?'. Not for one period (get_time_breakdown).",
         scope=ENTRY,
         arguments=Comparison,
         answer=ComparisonAnswer,
@@ -392,6 +575,11 @@ TOOLS: Final = [
         parts=(
             Part(SQL["compare_periods"]),
             measures.names_part(Comparison.named),
+            Part(breakdown.SQL["names_of_filter"], name="names_of_filter", is_wanted=_has_names),
+            *(
+                Part(breakdown.SQL[name], name=name, ask=_time_of(kind))
+                for kind, name in _STATEMENTS.items()
+            ),
             *measures.parts(_request),
         ),
         finish=_render,

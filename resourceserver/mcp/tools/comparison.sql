@@ -126,6 +126,7 @@ slot as (
 framed as (
     with
 --include counted_slots
+--include due_days
     reported_days as (
         select coalesce(json_agg(date), '[]') as dates
           from reported
@@ -149,6 +150,7 @@ framed as (
                  from same_hours
            ) as same_hours,
            reported_days.dates as reported,
+           (select dates from due_days) as raw_days,
 --include rendered_slots
       from today
      cross join extent

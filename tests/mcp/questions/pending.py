@@ -2,12 +2,7 @@
 
 from typing import Final
 
-_BY_REASON: Final[dict[str, tuple[str, ...]]] = {
-    "Projects and applications cannot be compared": (
-        "How much did I work on each project this quarter against the last one?",
-        "Do I use Slack less than in the week before last?",
-    ),
-}
+_BY_REASON: Final[dict[str, tuple[str, ...]]] = {}
 
 PENDING: Final = {text: reason for reason, texts in _BY_REASON.items() for text in texts}
 """The reason by the text of a question."""
