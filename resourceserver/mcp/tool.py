@@ -34,6 +34,8 @@ MOST_ROWS: Final = 50
 """Most rows of an answer, unless its tool has another limit."""
 ROWS: Final = 20
 """The rows of a list unless its arguments ask for more. An assistant pays for each."""
+LONG_ROWS: Final = 10
+"""The same for rows with many members or texts."""
 IN_EVERY_ANSWER: Final = (
     " *_ms: milliseconds (*_text: in words); *_at: UTC (*_local: in tz); truncated: there is more."
 )

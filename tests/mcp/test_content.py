@@ -178,17 +178,17 @@ def test_a_limit_keeps_the_newest_rows_and_counts_all(assistant: Assistant) -> N
 # Long texts
 
 
-def test_a_long_text_is_cut_to_two_thousand_characters(
+def test_a_long_text_is_cut_to_five_hundred_characters(
     assistant: Assistant, owner: Rows, alice: Person
 ) -> None:
-    record(owner, alice, "2025-06-16T08:00Z", "Just", "é" * 2000)
-    record(owner, alice, "2025-06-16T07:00Z", "Long", "é" * 2001)
+    record(owner, alice, "2025-06-16T08:00Z", "Just", "é" * 500)
+    record(owner, alice, "2025-06-16T07:00Z", "Long", "é" * 501)
 
     just, long = assistant.ask("get_content", **JUNE)["data"]
 
-    assert (just["text"], just["is_cut"]) == ("é" * 2000, False)
-    assert (long["text"], long["is_cut"]) == ("é" * 2000, True)
-    assert (long["text_from"], long["text_length"]) == (1, 2001)
+    assert (just["text"], just["is_cut"]) == ("é" * 500, False)
+    assert (long["text"], long["is_cut"]) == ("é" * 500, True)
+    assert (long["text_from"], long["text_length"]) == (1, 501)
 
 
 def test_a_long_text_is_cut_around_the_match(
@@ -198,8 +198,8 @@ def test_a_long_text_is_cut_around_the_match(
 
     (row,) = assistant.ask("get_content", search="PRICING", **JUNE)["data"]
 
-    assert row["text"] == "a" * 500 + "Pricing is hard." + "b" * 1484
-    assert (row["text_from"], row["text_length"], row["is_cut"]) == (8501, 18_016, True)
+    assert row["text"] == "a" * 150 + "Pricing is hard." + "b" * 334
+    assert (row["text_from"], row["text_length"], row["is_cut"]) == (8851, 18_016, True)
 
 
 def test_a_long_text_is_whole_on_request(assistant: Assistant, owner: Rows, alice: Person) -> None:
@@ -247,10 +247,10 @@ def test_rows_that_do_not_fit_are_left_out_and_the_answer_is_truncated(
     for hour in range(20):
         record(owner, alice, f"2025-06-16T{hour:02}:00Z", f"T{hour}", '"' * 3000)
 
-    response = assistant.call("get_content", **JUNE)
+    response = assistant.call("get_content", **{"full": True} | JUNE)
 
     answer = response.json()["result"]["structuredContent"]
-    assert titles(answer) == ["T19", "T18", "T17", "T16"]
+    assert titles(answer) == ["T19", "T18", "T17"]
     assert (answer["count"], answer["truncated"]) == (20, True)
     assert len(response.content) <= 64 * 1024
 

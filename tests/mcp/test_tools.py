@@ -466,8 +466,15 @@ def test_values_equal_those_of_endpoints(
     assert without_texts(listening["recent"]) == as_rows(history["data"])
 
     status = assistant.ask("get_data_status")
-    assert without_texts(status["devices"]) == as_rows(rest("/api/v1/devices")["data"])
-    assert without_texts(status["integrations"]) == as_rows(rest("/api/v1/integrations")["data"])
+    left_out = {
+        "devices": {"first_seen_at"},
+        "integrations": {"connected", "connected_at", "first_record_at"},
+    }
+    for member, names in left_out.items():
+        assert without_texts(status[member]) == [
+            {name: value for name, value in row.items() if name not in names}
+            for row in as_rows(rest(f"/api/v1/{member}")["data"])
+        ]
     assert without_texts(status["token"]) == rest("/api/v1/token")["data"]
 
 
@@ -531,14 +538,16 @@ def test_sums_are_those_of_the_endpoints(
         row["last_activity_at"],
     )
     streaks = rest("focus-streaks", **ends_of_day)
-    assert {name: day["focus"][name] for name in streaks["totals"]} == streaks["totals"]
+    assert without_texts(day["focus"]) == {
+        name: streaks["totals"][name] for name in ("streak_count", "average_ms")
+    }
     assert (values["focus_ms"], values["longest_focus_ms"]) == (
         streaks["totals"]["focus_ms"],
         streaks["totals"]["longest_ms"],
     )
     assert [(top["name"], top["total_ms"], top["percent"]) for top in day["top_apps"]] == [
         (app["app"], app["total_ms"], app["percent"])
-        for app in rest("app-usage", **ends_of_day)["data"][:5]
+        for app in rest("app-usage", **ends_of_day)["data"][:4]
     ]
 
     # Two periods.
@@ -642,7 +651,7 @@ def test_sessions_focus_correlation_and_code_are_those_of_the_endpoints(
         sessions = assistant.ask("list_sessions", period="last_30_days", kind=kind)
         ends = {"from": sessions["range"]["starts_at"], "to": sessions["range"]["ends_at"]}
         shown = sessions["data"]
-        assert len(shown) > 10
+        assert len(shown) == 10
         rows = rest(path, **ends, limit=len(shown))["data"]
         assert as_rows([{**row, "device": row["device"]["name"]} for row in rows]) == [
             {**without_texts(row), "source": each["source"]}
@@ -677,7 +686,7 @@ def test_sessions_focus_correlation_and_code_are_those_of_the_endpoints(
     code = assistant.ask("get_code_activity", period="last_30_days")
     counts = rest("codehost/activity/counts", **ends)
     assert (code["types"], code["totals"]) == (counts["data"], counts["totals"])
-    events = rest("codehost/activity", **ends, limit=20)["data"]
+    events = rest("codehost/activity", **ends, limit=10)["data"]
     assert [(row["title"], row["occurred_at"]) for row in code["recent"]] == [
         (event["title"], event["occurred_at"]) for event in events
     ]

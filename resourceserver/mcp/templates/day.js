@@ -30,7 +30,7 @@ function drawn(answer) {
   const totals = answer.totals ?? [];
   const sections = ["sleep", "meetings", "commits", "music"].map((name) => answer[name]);
   const all = [...totals, ...sections.flatMap((section) => section?.totals ?? [])];
-  const times = totals.filter((each) => each.unit === "ms" && typeof each.value === "number");
+  const times = totals.filter((each) => each.metric.endsWith("_ms") && typeof each.value === "number");
   const first = time(answer.first_activity_at, answer.tz);
   const last = time(answer.last_activity_at, answer.tz);
   const omitted = (answer.omitted ?? []).map((each) => `${each.section} (${each.scope})`);
@@ -57,7 +57,7 @@ function drawn(answer) {
       [1],
       all.map((each) => [
         explained(nameOf(each.metric), each.phrase),
-        each.value_text,
+        each.value_text ?? each.value,
       ]),
     ),
     ...tops("Applications", answer.top_apps),

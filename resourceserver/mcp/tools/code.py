@@ -10,7 +10,7 @@ from resourceserver.api.bodies import Body, Count, Timestamp
 from resourceserver.endpoints.code import Action, CountTotals, EventType, TypeCount
 from resourceserver.mcp import names, tool
 from resourceserver.mcp.arguments import WHOLE, Arguments, InPeriod, Paged, Text
-from resourceserver.mcp.tool import MOST_ROWS, ROWS, Page, Part, Tool
+from resourceserver.mcp.tool import LONG_ROWS, MOST_ROWS, Page, Part, Tool
 
 _ENDPOINTS: Final = Path(endpoints.__file__).parent
 _TIMELINE: Final = Path(timeline.__file__).parent
@@ -34,7 +34,7 @@ class CodeActivity(Paged, InPeriod):
     )
     type: EventType | None = Field(default=None, description="Default: all.")
     limit: Annotated[int, Field(ge=1, le=MOST_ROWS), WHOLE] = Field(
-        default=ROWS, description="Most events listed; counts include all."
+        default=LONG_ROWS, description="Most events listed; counts include all."
     )
 
 

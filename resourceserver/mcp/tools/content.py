@@ -9,7 +9,7 @@ from resourceserver import timeline
 from resourceserver.api.bodies import Body, CalendarDay, Count, Milliseconds, Timestamp
 from resourceserver.mcp import tool
 from resourceserver.mcp.arguments import WHOLE, InPeriod, Paged, Text
-from resourceserver.mcp.tool import MOST_ROWS, ROWS, Page, Part, Tool
+from resourceserver.mcp.tool import LONG_ROWS, MOST_ROWS, Page, Part, Tool
 
 _TIMELINE: Final = Path(timeline.__file__).parent
 SQL: Final = tool.load(Path(__file__).with_name("content.sql"), _TIMELINE / "metrics.sql")
@@ -30,11 +30,11 @@ class Content(Paged, InPeriod):
         " any case: one word or a phrase.",
     )
     limit: Annotated[int, Field(ge=1, le=MOST_ROWS), WHOLE] = Field(
-        default=ROWS, description="Most rows, newest first."
+        default=LONG_ROWS, description="Most rows, newest first."
     )
     full: bool = Field(
         default=False,
-        description="Whole texts as far as they fit (limit 1 for the longest), not 2,000 characters around"
+        description="Whole texts as far as they fit (limit 1 for the longest), not 500 characters around"
         " the match.",
     )
 

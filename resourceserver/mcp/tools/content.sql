@@ -245,11 +245,11 @@ line as (
                select case
                           when %(full)s::boolean then 1
                           else greatest(
-                              coalesce(strpos(lower(row.text), lower(%(search)s::text)), 0) - 500,
+                              coalesce(strpos(lower(row.text), lower(%(search)s::text)), 0) - 150,
                               1
                           )
                       end as first,
-                      case when %(full)s::boolean then 30000 else 2000 end as most
+                      case when %(full)s::boolean then 30000 else 500 end as most
            ) as place
 ),
 --include meetings

@@ -135,11 +135,13 @@ class Described(endpoint.Described):
 class Pairing(endpoint.Coefficients):
     """The correlation of two metrics over the days with both values."""
 
-    metric_a: Described
+    metric_a: Described | None
+    """Null in a search, where it is the same in all rows."""
     metric_b: Described
     is_beyond_chance: bool
     """Whether p_value_adjusted is below 0.05."""
-    phrase: str
+    phrase: str | None
+    """Null in a search, where it would say the same as the other members."""
 
 
 class CorrelateAnswer(Answer):
@@ -150,6 +152,8 @@ class CorrelateAnswer(Answer):
     lag_days: int
     days: Count
     """Days of the range."""
+    metric_a: Described | None
+    """The metric that was compared with others; null if two were given."""
     comparisons: Count
     """The number of pairs that were compared, including those that are not in the answer."""
     data: list[Pairing]
@@ -201,9 +205,13 @@ def _compared(answer: dict[str, Any]) -> dict[str, Any]:
         each |= {"p_value_adjusted": p, "is_beyond_chance": p < LEVEL}
     listed = sorted(compared, key=lambda each: -abs(each["coefficient"])) if is_search else found
     for each in listed:
-        each["phrase"] = _phrase(each)
+        each["phrase"] = None if is_search else _phrase(each)
     left_out = [each["metric_b"]["name"] for each in found if each not in compared]
+    described = found[0]["metric_a"] if is_search and found else None
+    if is_search:
+        listed = [each | {"metric_a": None} for each in listed]
     return answer | {
+        "metric_a": described,
         "comparisons": len(compared),
         "data": [_rounded(each) for each in listed[:MOST_PARTNERS]],
         "not_compared": left_out,

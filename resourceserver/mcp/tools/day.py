@@ -20,7 +20,6 @@ from resourceserver.endpoints import (
     health,
     music,
 )
-from resourceserver.endpoints.attention import StreakTotals
 from resourceserver.endpoints.goals import Status
 from resourceserver.endpoints.music import TopArtist
 from resourceserver.mcp import apps, arguments, named_days, tool
@@ -28,15 +27,17 @@ from resourceserver.mcp.arguments import InZone
 from resourceserver.mcp.tool import ENTRY, Answer, Part, Tool
 from resourceserver.mcp.tools import measures
 from resourceserver.mcp.tools.measures import Measure, MetricRequest
-from resourceserver.timeline.metrics import METRICS, ActivityMetric
+from resourceserver.timeline.metrics import METRICS
 
 _HERE: Final = Path(__file__).parent
 _TIMELINE: Final = Path(timeline.__file__).parent
 SQL: Final = tool.load(_HERE / "day.sql", _TIMELINE / "reported.sql")
 
-MOST_TOPS: Final = 5
-MOST: Final = 10
-"""The most streaks, goals, events and other rows of a kind."""
+MOST_TOPS: Final = 4
+MOST: Final = 5
+"""The most events of a kind."""
+MOST_COMMITS: Final = 2
+MOST_GOALS: Final = 10
 LONGEST_TEXT: Final = 200
 """The most characters of a title; an answer has many titles and must stay short."""
 
@@ -104,29 +105,20 @@ class Top(Body):
     percent: Percent | None
 
 
-class Streak(Body):
-    """A streak of focus, whole even if only a part lies in the day."""
+class Focus(Body):
+    """Streaks of focus; totals have their time."""
 
-    started_at: Timestamp
-    ended_at: Timestamp
-    duration_ms: Milliseconds
-    top_app: str
-    broken_by: Literal["distraction", "neutral", "idle", "end_of_data", "ongoing"]
-    broken_by_app: str | None
+    streak_count: Count
+    average_ms: Milliseconds | None
 
 
 class GoalOfDay(Body):
     """The progress of a goal in the period to which the day belongs."""
 
     title: str
-    metric: ActivityMetric
     comparison: Literal["at_least", "at_most"]
     period: Literal["day", "week", "month"]
-    from_: CalendarDay = Field(alias="from")
-    to: CalendarDay
-    value: Count
     value_text: str
-    target: Count
     target_text: str
     status: Status
 
@@ -153,7 +145,6 @@ class Night(Body):
 
     started_at: Timestamp | None
     ended_at: Timestamp | None
-    in_bed_ms: Milliseconds | None
     asleep_ms: Milliseconds | None
     deep_ms: Milliseconds | None
     rem_ms: Milliseconds | None
@@ -174,11 +165,10 @@ class Meeting(Body):
     title: str | None
     starts_at: Timestamp
     ends_at: Timestamp
-    duration_ms: Milliseconds
-    all_day: bool
+    all_day: bool | None
+    """Null if it is not."""
     response: str | None
     """The person's own response. Only accepted events count as meetings in the totals."""
-    attendee_count: Count
 
 
 class Meetings(Body):
@@ -218,10 +208,8 @@ class DayAnswer(Answer):
     top_apps: list[Top]
     top_categories: list[Top]
     top_projects: list[Top]
-    """The five projects with most coding time."""
-    focus: StreakTotals
-    streaks: list[Streak]
-    """The newest first."""
+    """The four projects with most coding time."""
+    focus: Focus
     goals: list[GoalOfDay]
     commits: Commits | None
     sleep: SleepOfDay | None
@@ -272,12 +260,11 @@ def _tops(rows: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
 def _render(answer: dict[str, Any]) -> dict[str, Any]:
     """Return the answer with measures as phrases, and with a few rows of each part."""
     found = _compared(answer)
-    until = answer["normal_until"]
     apps, categories = answer.pop("app_usage")["data"], answer.pop("categories")["data"]
     coded = answer.pop("coding")["data"]["projects"]
 
     def totals(names: tuple[str, ...]) -> list[dict[str, Any]]:
-        return [measures.measure(found[name], until=until) for name in names]
+        return [measures.measure(found[name]) for name in names]
 
     focus, goals = answer.pop("focus_streaks"), answer.pop("goals")
     parts: dict[SectionName, Any] = {name: answer[name] for name in SECTIONS}
@@ -287,7 +274,7 @@ def _render(answer: dict[str, Any]) -> dict[str, Any]:
         else {"totals": totals(SECTIONS[name])} | _SECTION_DETAILS[name](part["data"])
         for name, part in parts.items()
     }
-    cut = (focus, *(part for part in parts.values() if part is not None))
+    cut = [part for part in parts.values() if part is not None]
     return (
         answer
         | held
@@ -298,8 +285,7 @@ def _render(answer: dict[str, Any]) -> dict[str, Any]:
             "top_apps": _tops(apps, "app"),
             "top_categories": _tops(categories, "category"),
             "top_projects": _tops(coded, "project"),
-            "focus": focus["totals"],
-            "streaks": [_streak(row) for row in focus["data"]],
+            "focus": _only(Focus, focus["totals"]),
             "goals": _goals(goals["data"], answer["date"]),
             "omitted": [
                 {"section": name, "scope": _scope(name)}
@@ -325,11 +311,6 @@ def _only(model: type[Body], row: Mapping[str, Any]) -> dict[str, Any]:
     return _short({name: row[name] for name in model.model_fields})
 
 
-def _streak(row: Mapping[str, Any]) -> dict[str, Any]:
-    end = row["broken_by"]
-    return _only(Streak, {**row, "broken_by": end["reason"], "broken_by_app": end["app"]})
-
-
 def _goals(rows: list[dict[str, Any]], day: str) -> list[dict[str, Any]]:
     """Return the first enabled goals with a period that includes ``day``, each with that period."""
     kept = []
@@ -338,7 +319,7 @@ def _goals(rows: list[dict[str, Any]], day: str) -> list[dict[str, Any]]:
         of_day = [each for each in periods if each["from"] <= day <= each["to"]]
         if goal["enabled"] and of_day:
             kept.append(_goal(goal, of_day[0]))
-    return kept[:MOST]
+    return kept[:MOST_GOALS]
 
 
 def _goal(goal: dict[str, Any], period: dict[str, Any]) -> dict[str, Any]:
@@ -346,14 +327,9 @@ def _goal(goal: dict[str, Any], period: dict[str, Any]) -> dict[str, Any]:
     return _short(
         {
             "title": goal["title"],
-            "metric": name,
             "comparison": goal["comparison"],
             "period": goal["period"],
-            "from": period["from"],
-            "to": period["to"],
-            "value": period["value"],
             "value_text": measures.words(period["value"], name, unit),
-            "target": goal["target"],
             "target_text": measures.words(goal["target"], name, unit),
             "status": period["status"],
         }
@@ -374,7 +350,8 @@ def _sleep(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _meetings(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    return {"events": [_only(Meeting, row) for row in reversed(rows)]}
+    events = [row | {"all_day": row["all_day"] or None} for row in reversed(rows)]
+    return {"events": [_only(Meeting, row) for row in events]}
 
 
 def _music(rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -397,7 +374,7 @@ TOOLS: Final = [
         title="A day",
         description="One day: tracked, productive, distracted, coding and focus time, each against the mean"
         " of the 28 days before (for today up to the same hour); top applications, categories and projects,"
-        " streaks of focus, goals; also commits, meetings, music and the sleep that ended on that day, where"
+        " focus, goals; also commits, meetings, music and the sleep that ended on that day, where"
         " scopes allow (omitted lists the rest). Use it for 'How was my day?', 'Was yesterday unusual?' and"
         " 'When did I start on Monday?'. Not for several days: use get_time_breakdown or compare_periods.",
         scope=ENTRY,
@@ -412,7 +389,13 @@ TOOLS: Final = [
             tool.part(coding.ENDPOINTS, "coding"),
             tool.part(attention.ENDPOINTS, "focus_streaks"),
             tool.part(goals.ENDPOINTS, "goals"),
-            tool.part(code.ENDPOINTS, "codehost_activity", name="commits", scope=_scope("commits")),
+            tool.part(
+                code.ENDPOINTS,
+                "codehost_activity",
+                name="commits",
+                scope=_scope("commits"),
+                own={"limit": MOST_COMMITS},
+            ),
             tool.part(health.ENDPOINTS, "recovery", name="sleep", scope=_scope("sleep")),
             tool.part(
                 content.ENDPOINTS, "calendar_events", name="meetings", scope=_scope("meetings")

@@ -31,8 +31,8 @@ SQL: Final = tool.load(
     _ENDPOINTS / "attention.sql",
 )
 
-MOST_STREAKS: Final = 8
-MOST_BREAKERS: Final = 10
+MOST_STREAKS: Final = 5
+MOST_BREAKERS: Final = 5
 MOST_PAIRS: Final = 5
 
 
@@ -83,7 +83,7 @@ class FocusAnswer(Page):
     longest: Longest | None
     """Null where there is none."""
     breakers: list[Breaker]
-    """The 10 most frequent reasons, the most frequent first."""
+    """The 5 most frequent reasons, the most frequent first."""
     data: list[FocusStreak]
     """Streaks that overlap the range, the newest first."""
     switch_totals: SwitchTotals

@@ -18,6 +18,8 @@ OF_NIGHTS: Final = tuple(
     name for name, metric in metrics.METRICS.items() if metric.scope == "read:health"
 )
 """Metrics of health that have one value a day."""
+ALL_DAYS: Final = 28
+"""The days before a day with which it is compared."""
 FEWEST_DAYS: Final = 7
 """The fewest days from which a normal value is computed."""
 
@@ -95,19 +97,19 @@ class Measure(Body):
     """The value of a metric on a day, and its mean on the 28 days before."""
 
     metric: str
-    unit: str | None
     value: float | None
     """Null if there is no data."""
     value_text: str | None
+    """Null for a plain number."""
     normal: float | None
     """The mean of the days with a value, each up to normal_until; null without any."""
-    normal_text: str | None
-    days: Count
-    """The number of these days."""
+    days: Count | None
+    """The number of these days; null if it is 28."""
     z: float | None
     """The difference between value and normal in standard deviations; null with fewer than seven days, or if
     all of them have the same value."""
     phrase: str
+    """Much more or less: by two standard deviations; about as usual: by less than one."""
 
 
 def is_duration(name: str, unit: str | None) -> bool:
@@ -151,28 +153,22 @@ def distance(metres: float | None) -> str | None:
     return f"{round(metres)} m" if round(abs(metres)) < 1000 else f"{metres / 1000:.1f} km"
 
 
-def measure(compared: Mapping[str, Any], *, until: str | None) -> dict[str, Any]:
-    """Return the Measure of a metric from a result with ``value``, ``normal``, ``deviation`` and ``days``.
-
-    ``until`` is the time of day up to which days count, or None for whole days.
-    """
+def measure(compared: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the Measure of a metric from a result with ``value``, ``normal``, ``deviation`` and ``days``."""
     name: str = compared["metric"]
     known = metrics.METRICS[name]
     value, normal = (
         rounded(_number(compared[key]), name, known.unit) for key in ("value", "normal")
     )
     z = _z(compared)
-    normal_text = words(normal, name, known.unit)
-    # Metrics of nights have one value a day, whatever the time of day.
-    usual = f"{normal_text} on a usual day{f' until {until}' if until and known.is_counter else ''}"
+    text = words(value, name, known.unit)
+    usual = f"usually {words(normal, name, known.unit)}"
     return {
         "metric": name,
-        "unit": known.unit,
         "value": value,
-        "value_text": words(value, name, known.unit),
+        "value_text": None if text == f"{value}" else text,
         "normal": normal,
-        "normal_text": normal_text,
-        "days": compared["days"],
+        "days": None if compared["days"] == ALL_DAYS else compared["days"],
         "z": z,
         "phrase": _phrase(value, normal, usual, z, compared["days"]),
     }

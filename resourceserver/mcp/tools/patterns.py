@@ -43,7 +43,6 @@ class DayPattern(Body):
     """Milliseconds of tracked time in each hour from 0 to 23."""
     productive_by_hour: Day
     distracted_by_hour: Day
-    coding_by_hour: Day
 
 
 class BestHour(Body):
@@ -113,7 +112,6 @@ def _day(day: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
         "average_by_hour": "average_ms",
         "productive_by_hour": "productive_average_ms",
         "distracted_by_hour": "distracted_average_ms",
-        "coding_by_hour": "coding_average_ms",
     }
     averages = {name: [row[kind] for row in hours_of_day] for name, kind in kinds.items()}
     return {

@@ -23,7 +23,7 @@ from resourceserver.mcp.arguments import (
     Time,
     ends_of_time,
 )
-from resourceserver.mcp.tool import ENTRY, ROWS, Page, Part, Tool
+from resourceserver.mcp.tool import ENTRY, LONG_ROWS, Page, Part, Tool
 
 _ENDPOINTS: Final = Path(endpoints.__file__).parent
 _HERE: Final = Path(__file__).parent
@@ -51,7 +51,7 @@ class Sessions(Paged, Filtered):
         description="In place of a period: what ran at this time, such as 2025-06-17T14:15.",
     )
     limit: Annotated[int, Field(ge=1, le=MOST), WHOLE] = Field(
-        default=ROWS, description="Most rows."
+        default=LONG_ROWS, description="Most rows."
     )
 
     @model_validator(mode="after")

@@ -1,12 +1,13 @@
 """The tool get_data_status: which data there is, from when to when, and which scopes are missing."""
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from resourceserver.api.bodies import Body, CalendarDay, Count, Timestamp
 from resourceserver.endpoints import devices, profile
 from resourceserver.endpoints.devices import Tracker
-from resourceserver.endpoints.profile import Integration, Token
+from resourceserver.endpoints.profile import Integration, SourceGap, Token
 from resourceserver.mcp import tool
 from resourceserver.mcp.arguments import InZone
 from resourceserver.mcp.tool import ENTRY, Answer, Part, Tool
@@ -58,13 +59,45 @@ class Person(Body):
     """An ISO weekday: 1 is Monday."""
 
 
+class Device(Body):
+    """One device; a part of what the endpoint of devices has."""
+
+    name: str
+    display_name: str | None
+    platform: str | None
+    source: str | None
+    streams: list[Literal["app_sessions", "coding_sessions"]]
+    last_sync_at: Timestamp | None
+    """When its last batch was accepted, even if it had nothing new."""
+    last_event_at: Timestamp | None
+    event_count: Count
+    status: Literal["active", "stale"]
+    retired_at: Timestamp | None
+
+
+class Source(Body):
+    """One way by which data comes from a provider; a part of what the endpoint of integrations has."""
+
+    provider: str
+    kind: str
+    via: Literal["connection", "import", "tracker"]
+    name: str | None
+    status: Literal["active", "error", "expired", "disconnected"]
+    last_sync_at: Timestamp | None
+    last_record_at: Timestamp | None
+    gaps: list[SourceGap] | None
+    refused: Count | None
+    last_error: str | None
+    problem: str | None
+
+
 class StatusAnswer(Answer):
     """The data of each device and domain, and the gaps of the last 14 days."""
 
     domains: list[Domain]
-    devices: list[Tracker]
+    devices: list[Device]
     """At most 100, by the time of their last data, the latest first."""
-    integrations: list[Integration] | None
+    integrations: list[Source] | None
     """Connections, files that were brought, with their gaps and last error, and trackers. Null if the scope
     read:profile is missing."""
     profile: Person | None
@@ -80,10 +113,20 @@ def _unwrapped(answer: dict[str, Any]) -> dict[str, Any]:
     """
     devices, integrations = answer.pop("devices"), answer.pop("integrations")
     return answer | {
-        "devices": devices["data"],
-        "integrations": None if integrations is None else integrations["data"],
+        "devices": _without(devices["data"], Tracker, Device),
+        "integrations": None
+        if integrations is None
+        else _without(integrations["data"], Integration, Source),
         "token": answer.pop("token")["data"],
     }
+
+
+def _without(
+    rows: Iterable[Mapping[str, Any]], whole: type[Body], part: type[Body]
+) -> list[dict[str, Any]]:
+    """Return rows without the members that only the whole model has."""
+    left_out = set(whole.model_fields) - set(part.model_fields)
+    return [{name: row[name] for name in row if name not in left_out} for row in rows]
 
 
 TOOLS: Final = [

@@ -29,8 +29,9 @@ NOT_ANSWERED: Final = (
     "test_what_was_i_doing_in_a_place_where_i_never_was",
     "test_how_long_will_i_work_in_a_year_from_now",
     "test_what_goes_along_with_productive_days_measures_something_else",
+    "test_answers_to_calls_without_options_are_short",
 )
-"""Tests of mistakes, and of a second property of an answer."""
+"""Tests of mistakes, of a second property of an answer, and of sizes."""
 
 Verdict = Literal["one call", "more calls", "refused", "wrong"]
 

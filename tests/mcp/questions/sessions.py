@@ -120,7 +120,11 @@ SESSIONS: Final = (
         "What did I do the day before yesterday between eight and nine in the evening?",
         on(
             "list_sessions",
-            lambda life: {"from": at(life.ago(2), "20:00"), "to": at(life.ago(2), "21:00")},
+            lambda life: {
+                "from": at(life.ago(2), "20:00"),
+                "to": at(life.ago(2), "21:00"),
+                "limit": 20,
+            },
         ),
         lambda answer: [row["started_at"] for row in answer["data"]][:20],
         lambda life: [row["started_at"] for row in _under_way(life, 2, 20, 21)][:20],
