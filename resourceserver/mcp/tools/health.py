@@ -274,7 +274,6 @@ class Available(Body):
 
     metric: str
     unit: str | None
-    aggregation: Literal["sum", "avg"]
     first_day: CalendarDay
     last_day: CalendarDay
     days_measured: Count
@@ -384,7 +383,8 @@ def _finished(answer: dict[str, Any]) -> dict[str, Any]:
         "recovery_normal": None if nights_before is None else _measures(nights_before["averages"]),
         "truncated": answer["truncated"] or samples["has_more"] or is_cut,
         "available": [
-            each | {"unit": each["unit"] or _unit(each["metric"])}
+            {name: value for name, value in each.items() if name != "aggregation"}
+            | {"unit": each["unit"] or _unit(each["metric"])}
             for each in available["available"]
         ],
     }
