@@ -56,6 +56,7 @@ AT_AN_END: Final = {
 READS_ALL: Final = {
     "mcp.get_data_status.answer",
     "mcp.get_time_breakdown.names",
+    "mcp.compare_periods.names_of_filter",
     "mcp.list_sessions.names",
     "mcp.search.search_sessions",
     "mcp.search.search_code",
