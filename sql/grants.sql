@@ -99,7 +99,7 @@ grant select on oauth.live_access_token, oauth.live_grant to svc_authserver;
 grant usage
     on schema svc, identity, reference, activity, code, health, music, location, content, profile
     to svc_reader;
-grant execute on procedure svc.open_session, svc.open_reading_key to svc_reader;
+grant execute on procedure svc.open_session, svc.open_token_session, svc.open_reading_key to svc_reader;
 grant execute on function svc.limit_answer to svc_reader;
 -- An export locks it before its snapshot is taken (resourceserver/export/export.sql).
 grant select on svc.schema_version to svc_reader;
@@ -155,7 +155,7 @@ grant select (
 -- The resource server, writing: it inserts the events of trackers. Of sessions it can read only the keys, to
 -- recognise the new ones.
 grant usage on schema svc, activity to svc_ingester;
-grant execute on procedure svc.open_session to svc_ingester;
+grant execute on procedure svc.open_session, svc.open_token_session to svc_ingester;
 grant execute on function svc.session_user_id, svc.lock_new_devices to svc_ingester;
 grant select (user_id, device_id, name, platform), insert, update (platform)
     on activity.device

@@ -1,6 +1,6 @@
 -- The session of one request: opened with a token, read by every policy, ended with the transaction.
 --
--- `call svc.open_session(...)` is the first of the two statements of a read. Keep them two: folded
+-- `call svc.open_token_session(...)` is the first of the two statements of a read. Keep them two: folded
 -- into one, policies may be evaluated before the session is open, and the answer is silently empty.
 
 create schema if not exists svc;
@@ -36,8 +36,8 @@ $$;
 drop procedure if exists svc.open_session(uuid, bytea, text[], text[]);
 drop procedure if exists svc.open_session(uuid, bytea, text[], text[], text, uuid);
 drop procedure if exists svc.open_session(uuid, bytea, text[], text[], text, uuid, integer);
-drop procedure if exists svc.open_session(uuid, bytea, text[], text[], text, uuid, integer, integer);
-create or replace procedure svc.open_session(
+drop procedure if exists svc.open_session(uuid, bytea, text[], text[], text, uuid, integer, integer, boolean);
+create or replace procedure svc.open_token_session(
     p_user_id          uuid,
     p_token_hash       bytea,
     p_scopes           text[],
@@ -91,6 +91,39 @@ begin
     if p_limit_ms is not null then
         execute format('set local statement_timeout = %L', svc.lower_limit_ms(p_limit_ms));
     end if;
+end
+$$;
+
+-- Opens the session of a token, for servers of versions 20 to 42, which expect an answer of these two columns. With
+-- another column in it, their prepared calls fail ("cached plan must not change result type"), and they answer 500.
+create or replace procedure svc.open_session(
+    p_user_id         uuid,
+    p_token_hash      bytea,
+    p_scopes          text[],
+    p_resources       text[],
+    inout p_client_id text default null,
+    inout p_grant_id  uuid default null,
+    p_version         integer default null,
+    p_limit_ms        integer default null
+)
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    ends_retry boolean;
+begin
+    call svc.open_token_session(
+        p_user_id,
+        p_token_hash,
+        p_scopes,
+        p_resources,
+        p_client_id,
+        p_grant_id,
+        p_version,
+        p_limit_ms,
+        ends_retry
+    );
 end
 $$;
 

@@ -41,7 +41,7 @@ from shared.settings import Settings
 from shared.tokens import Token
 
 SQL: Final = queries.load(Path(__file__).with_name("session.sql"))
-OPEN_SESSION: Final = pipeline.statement(SQL["open_session"])
+OPEN_SESSION: Final = pipeline.statement(SQL["open_token_session"])
 _HOLD_SCHEMA: Final = pipeline.statement(SQL["hold_schema"])
 _LIMIT_ANSWER: Final = pipeline.statement(SQL["limit_answer"])
 _NOTE_FIRST_USE: Final = pipeline.statement(usage.SQL["note_first_use"])
@@ -64,7 +64,7 @@ MOST_PATIENT: Final = 3
 _MOST_KNOWN: Final = 10_000
 """The number of accepted tokens that are remembered."""
 _ENDS_RETRY: Final = 2
-"""The column of ``open_session`` that says whether the use of the token must be noted at once."""
+"""The column of ``open_token_session`` that says whether the use of the token must be noted at once."""
 PARTS_MS: Final = 20_000
 """The time that all parts of an answer may take together in the database: the limit of one statement."""
 
@@ -86,7 +86,7 @@ class Credential:
         return self.token.user_id.int
 
     def parameters(self, limit_ms: int | None = None) -> dict[str, Any]:
-        """Return the arguments of ``open_session``; ``limit_ms`` is for each statement after it."""
+        """Return the arguments of ``open_token_session``; ``limit_ms`` is for each statement after it."""
         return {
             "user_id": self.token.user_id,
             "token_hash": self.token.hash,

@@ -1,6 +1,6 @@
--- name: open_session
+-- name: open_token_session
 -- Opens the session of a token for the rest of the transaction (sql/session.sql).
-call svc.open_session(
+call svc.open_token_session(
     %(user_id)s,
     %(token_hash)s,
     %(scopes)s,

@@ -184,7 +184,7 @@ async def _begin(connection: Connection, who: Credential, params: ExportParams) 
     with pipeline.first_statement():
         await connection.execute(SQL["lock_version"])
         # The first statement that takes a snapshot. All later ones see the data as of this moment.
-        opened = await connection.execute(session.SQL["open_session"], who.parameters())
+        opened = await connection.execute(session.SQL["open_token_session"], who.parameters())
     # A statement that was executed has a result.
     session.note(who, cast("PGresult", opened.pgresult))
     await connection.execute(SQL["allow_slow_client"])

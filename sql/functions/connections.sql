@@ -581,7 +581,7 @@ begin
 end
 $$;
 
--- Opens a session that reads with the key of a connection, as svc.open_session does with a token. Raises 57SV1, 57SV2,
+-- Opens a session that reads with the key of a connection, as svc.open_token_session does with a token. Raises 57SV1, 57SV2,
 -- SV401 if no connection of this kind has the key, and SV403 with the scope if its person has not allowed it.
 create or replace procedure svc.open_reading_key(
     p_key_hash            bytea,

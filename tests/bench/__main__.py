@@ -203,7 +203,7 @@ def same_statements(chosen: Settings, directory: Path, text: str) -> Callable[[]
         "\n".join(
             [
                 "\\startpipeline",
-                *(_for_pgbench(sql) for sql in (session.SQL["open_session"], question)),
+                *(_for_pgbench(sql) for sql in (session.SQL["open_token_session"], question)),
                 "\\endpipeline",
                 "",
             ]

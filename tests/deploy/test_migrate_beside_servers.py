@@ -40,7 +40,7 @@ def reading(chosen: Settings, alice: Person) -> Iterator[Rows]:
         connection.execute("set idle_in_transaction_session_timeout = '60s'")
         token = schemas.token_of(alice)
         connection.execute(
-            "call svc.open_session(%s, %s, array['read:activity'], '{}', p_version => %s)",
+            "call svc.open_token_session(%s, %s, array['read:activity'], '{}', p_version => %s)",
             [alice.user_id, token.hash, SCHEMA_VERSION],
         )
         connection.execute("select count(*) from activity.app_session")

@@ -251,7 +251,7 @@ def test_a_schema_without_versions_is_503(
     chosen = replace(database_of_its_own, prepare=prepare)
     with schemas.owning(chosen) as owner:
         owner.execute("drop function svc.check_version cascade")
-        owner.execute("drop procedure svc.open_session")
+        owner.execute("drop procedure svc.open_session, svc.open_token_session")
         owner.execute(
             "create procedure svc.open_session(uuid, bytea, text[], text[]) language sql as ''"
         )

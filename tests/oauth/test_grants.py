@@ -204,7 +204,7 @@ def session(reader: Rows, text: str, *resources: str) -> tuple[str, ...] | None:
     cursor = psycopg.ClientCursor(reader)
     try:
         cursor.execute(
-            "call svc.open_session(%s, %s, array[]::text[], %s, p_version => %s);"
+            "call svc.open_token_session(%s, %s, array[]::text[], %s, p_version => %s);"
             "select current_setting('svc.scopes')",
             [token.user_id, token.hash, list(resources), SCHEMA_VERSION],
         )

@@ -12,7 +12,7 @@ from tests.conftest import Connect, Person, assign
 Rows = psycopg.Connection[Any]
 
 OPEN = (
-    "call svc.open_session(%s, %s, array['read:activity'], array['http://testserver'],"
+    "call svc.open_token_session(%s, %s, array['read:activity'], array['http://testserver'],"
     f" p_version => {SCHEMA_VERSION})"
 )
 
@@ -228,7 +228,7 @@ FORBIDDEN = {
         "delete from music.listen",
         "delete from profile.import_part",
         "update activity.app_session set app = 'x'",
-        "call svc.open_session(gen_random_uuid(), '', '{}', '{}')",
+        "call svc.open_token_session(gen_random_uuid(), '', '{}', '{}')",
         "call svc.open_job(gen_random_uuid())",
         "create table public.mine ()",
     ],
@@ -236,7 +236,7 @@ FORBIDDEN = {
         "select * from activity.app_session",
         "select * from activity.device",
         "insert into activity.device (user_id, name) values (gen_random_uuid(), 'x')",
-        "call svc.open_session(gen_random_uuid(), '', '{}', '{}')",
+        "call svc.open_token_session(gen_random_uuid(), '', '{}', '{}')",
         "update identity.security_event set event = 'signed_in'",
         "delete from identity.security_event",
         "truncate identity.security_event",
@@ -329,7 +329,7 @@ def test_an_ingester_cannot_write_into_another_account(
 
     with ingester.transaction(force_rollback=True):
         ingester.execute(
-            "call svc.open_session(%s, %s, array['ingest:app_sessions'], '{}', p_version => %s)",
+            "call svc.open_token_session(%s, %s, array['ingest:app_sessions'], '{}', p_version => %s)",
             [alice.user_id, token.hash, SCHEMA_VERSION],
         )
         for statement in (
@@ -631,6 +631,7 @@ FUNCTIONS = {
         "matches",
         "open_reading_key",
         "open_session",
+        "open_token_session",
         "owned_parts",
         "owned_segments",
         "pending_days",
@@ -648,6 +649,7 @@ FUNCTIONS = {
         "lock_new_devices",
         "make_due",
         "open_session",
+        "open_token_session",
         "release_upload",
         "session_user_id",
     },

@@ -316,7 +316,7 @@ def rows_read(reader: Rows, alice: Person, name: str, params: dict[str, str]) ->
     assert token is not None
     with reader.transaction():
         reader.execute(
-            "call svc.open_session(%s, %s, '{}', '{}', p_version => %s)",
+            "call svc.open_token_session(%s, %s, '{}', '{}', p_version => %s)",
             [alice.user_id, token.hash, SCHEMA_VERSION],
         )
         before = counted(reader)

@@ -259,7 +259,7 @@ def test_a_session_makes_turns_of_its_own_person_due(
 
     with ingester.transaction():
         ingester.execute(
-            "call svc.open_session(%s, %s, '{}', '{}', p_version => %s)",
+            "call svc.open_token_session(%s, %s, '{}', '{}', p_version => %s)",
             [alice.user_id, token.hash, SCHEMA_VERSION],
         )
         make_due(ingester, alice)

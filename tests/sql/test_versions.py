@@ -13,7 +13,7 @@ from tests.waiting import wait_for_rivals
 
 Rows = psycopg.Connection[Any]
 
-OPEN = "call svc.open_session(%(user_id)s, %(hash)s, '{}', '{}'"
+OPEN = "call svc.open_token_session(%(user_id)s, %(hash)s, '{}', '{}'"
 CALLS = {
     "reader": [OPEN],
     "ingester": [OPEN],
@@ -91,7 +91,7 @@ def test_every_version_is_refused_without_a_version_of_the_schema(owner: Rows) -
 
 def test_an_outdated_server_is_refused_before_the_token_is_checked(connect_as: Connect) -> None:
     found = refusal(
-        connect_as("reader"), "call svc.open_session(gen_random_uuid(), '', '{}', '{}')", None
+        connect_as("reader"), "call svc.open_token_session(gen_random_uuid(), '', '{}', '{}')", None
     )
 
     assert found == "57SV1"

@@ -1,0 +1,3 @@
+-- Usable from version 20 on.
+-- Servers of this version open sessions by svc.open_token_session, and older ones by svc.open_session (sql/session.sql).
+-- The tables stay as they are. The number says that the procedure is needed.
