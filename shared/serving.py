@@ -3,14 +3,16 @@
 import logging
 import os
 import resource
+from types import FrameType
 from typing import Final
 
 import uvicorn
 from uvicorn.supervisors import Multiprocess
 
-from shared import database, lifeline, listening, settings, web
+from shared import database, lifeline, listening, readiness, settings, web
 from shared.heads import MAX_CONNECTIONS, BoundedHeads
 from shared.listening import Listen
+from shared.probes import READYZ
 from shared.settings import Settings, SettingsError
 
 _OPEN_FILES: Final = 4 * MAX_CONNECTIONS
@@ -60,13 +62,42 @@ def serve(
         forwarded_allow_ips=list(chosen.trusted_proxies),
         timeout_graceful_shutdown=5,
     )
-    server = uvicorn.Server(config)
     if chosen.lifeline is not None:
         lifeline.watch(chosen.lifeline)
+    reachable = [
+        (host, address.port) for address in listen.addresses for host in address.reachable_hosts
+    ]
+    readiness.send_ready_once_answered(chosen.notify_socket, reachable, READYZ)
     if workers > 1:
-        Multiprocess(config, sockets=sockets).run()
+        several = _Servers(config, sockets=sockets)
+        several.notify_socket = chosen.notify_socket
+        several.run()
     else:
+        server = _Server(config)
+        server.notify_socket = chosen.notify_socket
         server.run(sockets=sockets)
+
+
+class _Server(uvicorn.Server):
+    """A server in this process, which says that it stops when a signal ends it."""
+
+    notify_socket: str | None = None
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Begin to stop."""
+        readiness.send(self.notify_socket, readiness.STOPPING)
+        super().handle_exit(sig, frame)
+
+
+class _Servers(Multiprocess):
+    """The parent of several servers, which says that they stop when a signal ends it."""
+
+    notify_socket: str | None = None
+
+    def terminate_all(self) -> None:
+        """Begin to stop."""
+        readiness.send(self.notify_socket, readiness.STOPPING)
+        super().terminate_all()
 
 
 def _raise_file_limit() -> None:

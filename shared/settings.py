@@ -179,6 +179,9 @@ class Settings:
     """SVC_BUILD_TIME: the time of the build, for /healthz."""
     lifeline: int | None = None
     """SVC_LIFELINE: a pipe's descriptor from the starter of the process; its end ends the process."""
+    notify_socket: str | None = None
+    """NOTIFY_SOCKET: the socket on which a service manager such as systemd waits for this process to be ready
+    (shared/readiness.py); systemd sets it."""
 
     @property
     def is_https(self) -> bool:
@@ -295,6 +298,7 @@ def read(environment: Mapping[str, str] = os.environ) -> Settings:
         commit=environment.get("SVC_BUILD_COMMIT") or "unknown",
         built_at=environment.get("SVC_BUILD_TIME") or None,
         lifeline=_descriptor(environment, "SVC_LIFELINE"),
+        notify_socket=environment.get("NOTIFY_SOCKET") or None,
     )
 
 
@@ -327,6 +331,8 @@ def environment(chosen: Settings, role_urls: Mapping[str, str]) -> dict[str, str
         "SVC_WORKER": "on" if chosen.worker else "off",
         "SVC_BUILD_COMMIT": chosen.commit,
         "SVC_BUILD_TIME": chosen.built_at or "",
+        # Empty if a process that this one starts is to send nothing, because it would inherit the variable.
+        "NOTIFY_SOCKET": chosen.notify_socket or "",
     }
     if chosen.auth_internal_url is not None:
         variables["SVC_AUTH_INTERNAL_URL"] = chosen.auth_internal_url

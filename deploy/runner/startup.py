@@ -94,6 +94,7 @@ def _run(chosen: Settings, signals: Signals, running: ExitStack) -> NoReturn:
         servers=[*(_server(service, chosen) for service in services), *_worker(chosen)],
         postgres=None if postgres is None else postgres.hand_over(),
         lifeline=chosen.lifeline,
+        notify_socket=chosen.notify_socket,
         welcome=welcome,
         restart_policy=RESTART_POLICY,
     )
@@ -150,6 +151,7 @@ def _server(service: _Service, chosen: Settings) -> Server:
     own = replace(
         chosen,
         lifeline=None,
+        notify_socket=None,
         sealing_private_keys=(),
         cookie_key=chosen.cookie_key if is_auth else None,
         dashboard_key=None if is_auth else chosen.dashboard_key,
@@ -181,7 +183,10 @@ def _worker(chosen: Settings) -> Iterator[Server]:
             label="worker",
             command=["resource", "work"],
             variables=settings.environment(
-                replace(chosen, lifeline=None, cookie_key=None, dashboard_key=None), role_urls
+                replace(
+                    chosen, lifeline=None, notify_socket=None, cookie_key=None, dashboard_key=None
+                ),
+                role_urls,
             ),
         )
 

@@ -22,7 +22,6 @@ disk or its data directory, and starting it again could do harm.
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -36,7 +35,7 @@ from deploy.postgres.account import EmbeddedError
 from deploy.postgres.started import StartedPostgres
 from deploy.runner.output import say
 from deploy.runner.signals import Signals, Stopped
-from shared import lifeline
+from shared import lifeline, readiness
 
 _ANSWER_TIMEOUT: Final = 60.0
 
@@ -82,6 +81,8 @@ class Plan:
     servers: list[Server]
     postgres: StartedPostgres | None
     lifeline: int | None
+    notify_socket: str | None
+    """The socket of the service manager that started ``svc up``, if one did."""
     welcome: str = field(repr=False)
     """What is printed when both servers answer."""
     restart_policy: RestartPolicy
@@ -94,6 +95,7 @@ def _plan(given: dict[str, Any]) -> Plan:
         servers=[Server(**each) for each in given["servers"]],
         postgres=None if postgres is None else StartedPostgres(**postgres),
         lifeline=given["lifeline"],
+        notify_socket=given["notify_socket"],
         welcome=given["welcome"],
         restart_policy=RestartPolicy(**given["restart_policy"]),
     )
@@ -176,6 +178,7 @@ def _run(plan: Plan, signals: Signals, running: ExitStack) -> None:
     running.callback(os.close, reading_end)
     watched: list[_Watched] = []
     running.callback(_stop, watched, plan.restart_policy.stop_timeout_s)
+    running.callback(readiness.send, plan.notify_socket, readiness.STOPPING)
     for server in plan.servers:
         signals.check()
         say(f"Starting the {server.name}")
@@ -183,6 +186,7 @@ def _run(plan: Plan, signals: Signals, running: ExitStack) -> None:
     for each in watched:
         if each.child.server.addresses:
             _await_answer(each.child, signals)
+    readiness.send(plan.notify_socket, readiness.READY)
     say(plan.welcome)
     while True:
         for each in watched:
@@ -223,23 +227,13 @@ def _pass_on(output: IO[str], label: str, tail: deque[str]) -> None:
 def _await_answer(child: _Child, signals: Signals) -> None:
     """Wait until the server answers. Raises RunError when it ends, or not within a minute."""
     until = time.monotonic() + _ANSWER_TIMEOUT
-    while not _answers(child.server):
+    server = child.server
+    while not readiness.answers(server.addresses, server.probe, server.host):
         if child.process.poll() is not None:
             raise RunError(_last_words(child))
         if time.monotonic() > until:
-            raise RunError(f"the {child.server.name} does not answer at {child.server.url}")
+            raise RunError(f"the {server.name} does not answer at {server.url}")
         signals.pause(0.05)
-
-
-def _answers(server: Server) -> bool:
-    """Whether the server answers its probe with 200, asked without the large modules of an HTTP client."""
-    request = f"GET {server.probe} HTTP/1.1\r\nHost: {server.host}\r\nConnection: close\r\n\r\n"
-    for host, port in server.addresses:
-        with suppress(OSError), socket.create_connection((host, port), timeout=2) as connection:
-            connection.sendall(request.encode())
-            with connection.makefile("rb") as answer:
-                return answer.readline().startswith(b"HTTP/1.1 200 ")
-    return False
 
 
 def _how(child: _Child) -> str:

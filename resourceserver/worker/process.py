@@ -12,7 +12,7 @@ from resourceserver.uploads.directory import Directory
 from resourceserver.worker.kinds import kinds
 from resourceserver.worker.running import LEASE, Worker
 from resourceserver.worker.turns import Kind
-from shared import database, jobs, lifeline, web
+from shared import database, jobs, lifeline, readiness, web
 from shared.pool import Pool
 from shared.settings import Settings
 
@@ -43,8 +43,13 @@ async def _work(
     chosen: Settings, offered: Callable[[Pool], Mapping[str, Kind]], lease: timedelta
 ) -> None:
     stop = asyncio.Event()
+
+    def begin_to_stop() -> None:
+        readiness.send(chosen.notify_socket, readiness.STOPPING)
+        stop.set()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        asyncio.get_running_loop().add_signal_handler(number, begin_to_stop)
     login = database.login(chosen, "worker")
     # Leases are renewed on a connection of their own, however long the work on the others takes.
     control = Pool.to(login, size=1, wait_s=None)
@@ -59,5 +64,6 @@ async def _work(
         upkeep.comparing_directories(directory, "worker", workers),
         jobs.running(chosen, workers, looks),
     ):
+        readiness.send(chosen.notify_socket, readiness.READY)
         await Worker(served, control, lease).run(stop)
     log.info("this worker has ended")

@@ -67,6 +67,7 @@ def test_passed_on_settings_are_equal_without_the_owners_login() -> None:
             "SVC_JOBS": "off",
             "SVC_WORKER": "on",
             "SVC_LIFELINE": "7",
+            "NOTIFY_SOCKET": "/run/systemd/notify",
         }
     )
 
@@ -110,6 +111,7 @@ def test_passed_on_settings_are_equal_without_the_owners_login() -> None:
         jobs=False,
         worker=True,
         lifeline=7,
+        notify_socket="/run/systemd/notify",
     )
 
 
