@@ -58,6 +58,7 @@ from shared.cors import OpenToAllOrigins
 from shared.pool import Pool
 from shared.probes import Probes
 from shared.settings import Settings
+from shared.storage import Storage
 
 
 def create(
@@ -76,7 +77,7 @@ def create(
     """
     this = server(chosen or settings.read(), hasher)
     login = database.login(this.settings, "authserver")
-    probes = Probes.to(this.settings, login)
+    probes = Probes.to(this.settings, login, Storage.of(this.settings))
     for_programs = [*machine_routes(this), *device_authorization_routes(this), *probes.routes()]
     for_machines = [*for_programs, *logout_routes(this)]
     machine_paths = frozenset(route.path for route in for_machines)

@@ -41,6 +41,7 @@ from shared.pipeline import Pipelines
 from shared.pool import Pool
 from shared.probes import Probes
 from shared.settings import Settings
+from shared.storage import Storage, unless_full
 
 
 def create(
@@ -65,7 +66,8 @@ def create(
     """
     chosen = chosen or settings.read()
     reader = Reader.of(chosen)
-    probes = Probes.to(chosen, database.login(chosen, "reader"))
+    storage = Storage.of(chosen)
+    probes = Probes.to(chosen, database.login(chosen, "reader"), storage)
     # Reads and writes have connections of their own, so that neither starves the other. Writers use no pool:
     # with one, a batch of ten events took 1.45 ms of the server's processor time instead of 0.95.
     writers = Pipelines.to(
@@ -78,8 +80,8 @@ def create(
     exports = Pool.to(database.login(chosen, "reader"), size=chosen.export_connections)
     size = chosen.connections_of_jobs
     workers = Pool.to(database.login(chosen, "worker"), size=size, wait_s=None)
-    receiver = uploads.receiver(chosen, writers)
-    receiving = Receiving.to(chosen) if chosen.receivers else None
+    receiver = uploads.receiver(chosen, writers, storage)
+    receiving = Receiving.to(chosen, storage) if chosen.receivers else None
     watched: list[hang.Watched] = [reader.quick, reader.patient, reader.first_uses, writers]
     if receiving is not None:
         watched.append(receiving.threads)
@@ -87,13 +89,15 @@ def create(
     if receiver is not None:
         background.append(upkeep.job(receiver.directory))
     if chosen.worker:
-        background.append(overdue.job(look_for_worker_every))
+        # A worker takes no turns while the disk is full.
+        background.append(unless_full(overdue.job(look_for_worker_every), storage))
     else:
-        background += [
+        writing = (
             summaries.job(sum_up_every),
             rollups.job(roll_up_every),
             derivation.job(derive_every),
-        ]
+        )
+        background += [unless_full(job, storage) for job in writing]
     dashboard = Dashboard(chosen, reader, VIEWS, start.start(chosen))
     answers = Answers(f"{chosen.base_url}{metadata.PATH}")
 
@@ -120,7 +124,7 @@ def create(
             # Routes are tried in this order, and every call of a tool uses the first one.
             *mcp.routes(chosen, reader, tools),
             *endpoint.routes(ENDPOINTS, reader, chosen.base_url),
-            *ingest.routes(chosen, reader, writers),
+            *ingest.routes(chosen, reader, writers, storage),
             *export.routes(chosen, reader, exports),
             *uploads.routes(receiver),
             *receivers.routes(receiving, reader),

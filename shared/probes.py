@@ -1,6 +1,7 @@
 """The probes of a server for load balancers and people: whether it is alive, and whether it is ready.
 
-``/healthz`` reports that the process is alive, whether the database answers, and which build runs.
+``/healthz`` reports that the process is alive, whether the database answers and has space on its disk, and
+which build runs.
 ``/readyz`` is 200 only if the database answers and its schema fits this server. Neither needs a credential,
 nor contains hosts or the database's version.
 """
@@ -22,6 +23,7 @@ from starlette.routing import Route
 from shared import VERSION, pipeline, queries, schema
 from shared.pipeline import Pipelines, Step
 from shared.settings import Settings
+from shared.storage import Storage
 
 HEALTHZ: Final = "/healthz"
 READYZ: Final = "/readyz"
@@ -52,17 +54,19 @@ class Probes:
     """The connection for what is always answered at once."""
     version: Pipelines
     """The connection for the check of the version, which waits for a migration."""
+    storage: Storage
+    """The disk of the database. A full one leaves a server alive and ready, because it still reads."""
     started: float = field(default_factory=time.monotonic)
 
     @classmethod
-    def to(cls, chosen: Settings, url: str) -> "Probes":
+    def to(cls, chosen: Settings, url: str, storage: Storage) -> "Probes":
         """Return the probes of a server whose database is at ``url``; they connect when first needed."""
         alive, version = (
             Pipelines.to(url, size=1, depth=256, patience_s=patience_s, prepare=chosen.prepare)
             # A connection without an answer is given up a little later than the probe that waits for it.
             for patience_s in (_ALIVE_WAIT_S + 0.5, _READY_WAIT_S + 0.5)
         )
-        return cls(chosen, alive, version)
+        return cls(chosen, alive, version, storage)
 
     def close(self) -> None:
         """Close both connections."""
@@ -81,7 +85,9 @@ class Probes:
         latency_ms = await self._latency_ms()
         uptime_ms = int((time.monotonic() - self.started) * 1000)
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        space = self.storage.space()
         about = {
+            "storage": {"status": space.status, "free_mib": space.free_mib},
             "build": {
                 "version": VERSION,
                 "commit": self.chosen.commit,

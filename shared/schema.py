@@ -63,6 +63,7 @@ _BY_SQLSTATE: Final = {"57SV1": OUTDATED_SERVER, "57SV2": OUTDATED_SCHEMA}
 class RateLimitedLog:
     """Writes each line at most once a minute."""
 
+    to: logging.Logger = log
     written_at: dict[str, float] = field(default_factory=dict)
 
     def write(self, line: str, reason: str) -> None:
@@ -70,7 +71,7 @@ class RateLimitedLog:
         now = time.monotonic()
         if now - self.written_at.get(line, -LOG_EVERY_S) >= LOG_EVERY_S:
             self.written_at[line] = now
-            log.error("%s (%s)", line, reason)
+            self.to.error("%s (%s)", line, reason)
 
 
 _LOG: Final = RateLimitedLog()

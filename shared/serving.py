@@ -9,7 +9,7 @@ from typing import Final
 import uvicorn
 from uvicorn.supervisors import Multiprocess
 
-from shared import database, lifeline, listening, readiness, settings, web
+from shared import database, lifeline, listening, readiness, settings, storage, web
 from shared.heads import MAX_CONNECTIONS, BoundedHeads
 from shared.listening import Listen
 from shared.probes import READYZ
@@ -39,6 +39,7 @@ def serve(
             "SVC_SEALING_PRIVATE_KEYS is set: it is for the worker alone, so that no server can open the"
             " secrets of connections; start this one with SVC_SEALING_PUBLIC_KEY instead"
         )
+    storage.check_setting(chosen)
     sockets = listening.bind(listen)
     os.environ.update(settings.environment(chosen, role_urls))
     for name in ("DATABASE_URL", "DATABASE_URL_FILE"):

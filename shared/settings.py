@@ -159,6 +159,13 @@ class Settings:
     yet."""
     upload_free_mib: int = 1024
     """SVC_UPLOAD_FREE_MIB: the MiB that uploads leave free on the disk of SVC_UPLOAD_DIR."""
+    storage_dir: Path | None = None
+    """SVC_STORAGE_DIR: a directory on the disk of the database, whose free space is watched. By default that
+    of the embedded PostgreSQL, and none with DATABASE_URL or logins of roles, because that database may be
+    on another machine; off for none."""
+    storage_reserve_mib: int = 512
+    """SVC_STORAGE_RESERVE_MIB: the free MiB on that disk below which no events, imports and summaries are
+    written (503 storage_full), so that the database never has to stop."""
     refreshes_per_hour: int = 240
     """SVC_REFRESHES_PER_HOUR: the most refreshes of one grant within an hour; 0 for no limit."""
     refresh_retry_s: int = 0
@@ -248,6 +255,7 @@ def read(environment: Mapping[str, str] = os.environ) -> Settings:
             f"SVC_AUTH_URL and SVC_BASE_URL are both {auth_url}: {_ORIGIN_OF_ITS_OWN}"
         )
     public_key, private_keys = _sealing_keys(environment)
+    database_url = _secret(environment, "DATABASE_URL")
     return Settings(
         auth_url=auth_url,
         base_url=base_url,
@@ -257,7 +265,7 @@ def read(environment: Mapping[str, str] = os.environ) -> Settings:
         data_dir=data_dir,
         state_dir=_own_dir(environment, "XDG_STATE_HOME", Settings.state_dir),
         config_dir=_own_dir(environment, "XDG_CONFIG_HOME", Settings.config_dir),
-        database_url=_secret(environment, "DATABASE_URL"),
+        database_url=database_url,
         role_urls=role_urls,
         cookie_key=_secret(environment, "SVC_COOKIE_KEY"),
         dashboard_key=_secret(environment, "SVC_DASHBOARD_KEY"),
@@ -282,6 +290,12 @@ def read(environment: Mapping[str, str] = os.environ) -> Settings:
         upload_dir=_upload_dir(environment, data_dir, deployment),
         upload_mib=_count(environment, "SVC_UPLOAD_MIB", Settings.upload_mib),
         upload_free_mib=_count(environment, "SVC_UPLOAD_FREE_MIB", Settings.upload_free_mib),
+        storage_dir=_storage_dir(
+            environment, data_dir, is_embedded=not (database_url or role_urls)
+        ),
+        storage_reserve_mib=_count(
+            environment, "SVC_STORAGE_RESERVE_MIB", Settings.storage_reserve_mib
+        ),
         refreshes_per_hour=_count(
             environment, "SVC_REFRESHES_PER_HOUR", Settings.refreshes_per_hour
         ),
@@ -322,6 +336,8 @@ def environment(chosen: Settings, role_urls: Mapping[str, str]) -> dict[str, str
         "SVC_UPLOAD_DIR": "off" if chosen.upload_dir is None else str(chosen.upload_dir),
         "SVC_UPLOAD_MIB": str(chosen.upload_mib),
         "SVC_UPLOAD_FREE_MIB": str(chosen.upload_free_mib),
+        "SVC_STORAGE_DIR": "off" if chosen.storage_dir is None else str(chosen.storage_dir),
+        "SVC_STORAGE_RESERVE_MIB": str(chosen.storage_reserve_mib),
         "SVC_REGISTRATIONS_PER_HOUR": str(chosen.registrations_per_hour),
         "SVC_MCP_CALLS_PER_MINUTE": str(chosen.mcp_calls_per_minute),
         "SVC_REFRESHES_PER_HOUR": str(chosen.refreshes_per_hour),
@@ -380,6 +396,18 @@ def _upload_dir(
             return None
         case None | "":
             return None if deployment == "hosted" else data_dir / "uploads"
+        case given:
+            return Path(given).absolute()
+
+
+def _storage_dir(
+    environment: Mapping[str, str], data_dir: Path, *, is_embedded: bool
+) -> Path | None:
+    match environment.get("SVC_STORAGE_DIR"):
+        case "off":
+            return None
+        case None | "":
+            return data_dir / "postgres" if is_embedded else None
         case given:
             return Path(given).absolute()
 

@@ -35,6 +35,7 @@ from resourceserver.integrations.imports.running import Database, DryRun, Interr
 from resourceserver.timeline import rounds
 from shared import database, screen
 from shared.settings import Settings
+from shared.storage import Storage
 
 _COLUMNS: Final = (
     *(Column("IMPORT"), Column("STARTED AT"), Column("FILE", longest=40), Column("STATUS")),
@@ -276,6 +277,7 @@ def _write(
         chosen.full_urls,
         _to_stderr,
         prepare=chosen.prepare,
+        storage=Storage.of(chosen),
     )
     try:
         with closing(ledger):

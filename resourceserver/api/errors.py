@@ -18,6 +18,7 @@
     ├── DatabaseUnavailable  503
     │   ├── ServerFull
     │   ├── TookTooLong
+    │   ├── StorageFull
     │   ├── OutdatedServer
     │   └── OutdatedSchema
     └── InternalError        500
@@ -156,6 +157,13 @@ class ServerFull(DatabaseUnavailable):
 
 class TookTooLong(DatabaseUnavailable):
     """the database did not finish in time; try again later, or with less at once"""
+
+
+class StorageFull(DatabaseUnavailable):
+    """the disk of this service is full; try again later"""
+
+    code = "storage_full"
+    headers: Mapping[str, str] = {"Retry-After": "60"}
 
 
 class OutdatedServer(DatabaseUnavailable):

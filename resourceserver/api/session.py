@@ -30,12 +30,13 @@ from resourceserver.api.errors import (
     InvalidParameter,
     OutdatedSchema,
     OutdatedServer,
+    StorageFull,
     TookTooLong,
     Unauthorized,
 )
 from resourceserver.api.turns import Turns
 from resourceserver.api.usage import Usage
-from shared import database, pipeline, queries, schema, tokens, web
+from shared import database, pipeline, queries, schema, storage, tokens, web
 from shared.pipeline import Pipelines, Results, Sequel, Statement, Step, Unfinished
 from shared.settings import Settings
 from shared.tokens import Token
@@ -384,6 +385,9 @@ def unavailable(error: psycopg.Error) -> Exception:
     if error.sqlstate == "57014":
         # Statements are canceled only by their time limit.
         return TookTooLong()
+    if error.sqlstate == storage.DISK_FULL:
+        storage.log_full(error)
+        return StorageFull()
     mismatch = schema.log_mismatch(error)
     if mismatch is schema.OUTDATED_SERVER:
         return OutdatedServer()

@@ -94,7 +94,7 @@ _MEANINGS: Final = {
     431: "The headers are larger than 32 KiB.",
     429: "The account has sent too many requests at once.",
     500: "The server failed; its log has the reason under the request's id.",
-    503: "The database does not answer in time, or too many such requests are running.",
+    503: "The database does not answer in time, its disk is full, or too many such requests are running.",
 }
 _SWITCH: Final = (
     "**Switch**: one application follows another after at most 5 minutes. Stretches of one application with"

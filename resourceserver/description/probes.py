@@ -2,7 +2,7 @@
 
 from typing import Final, Literal
 
-from resourceserver.api.bodies import Body, Milliseconds, Timestamp
+from resourceserver.api.bodies import Body, Count, Milliseconds, Timestamp
 from resourceserver.api.operation import SERVICE, Operation
 from shared import probes
 
@@ -13,6 +13,15 @@ class Database(Body):
     status: Literal["ok", "unreachable"]
     latency_ms: Milliseconds | None
     """Null if the database did not answer in time."""
+
+
+class Storage(Body):
+    """The disk of the database."""
+
+    status: Literal["ok", "full", "unknown"]
+    """`full`: events, imports and summaries are refused with `storage_full`, and everything else goes on."""
+    free_mib: Count | None
+    """The free MiB; null if the server does not know them."""
 
 
 class Build(Body):
@@ -30,6 +39,8 @@ class Alive(Body):
 
     status: Literal["ok"]
     database: Database
+    storage: Storage
+    """The disk of the database: how much is free, and whether writes are refused."""
     build: Build
     uptime_ms: Milliseconds
     time: Timestamp
@@ -42,6 +53,8 @@ class Unavailable(Body):
     error: str
     message: str
     database: Database
+    storage: Storage
+    """The disk of the database: how much is free, and whether writes are refused."""
     build: Build
     uptime_ms: Milliseconds
     time: Timestamp

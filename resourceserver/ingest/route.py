@@ -1,8 +1,8 @@
 """The routes of ingest: events of trackers, validated one by one and written in one transaction.
 
-    credential ──► media type ──► body ──► batch ──► verdict ──► transaction ──► counts
-     401, 403         415     408, 413, 429  400, 413              401, 429       200
-                                400, 503                             503
+    credential ──► disk ──► media type ──► body ──► batch ──► verdict ──► transaction ──► counts
+     401, 403      503         415     408, 413, 429  400, 413              401, 429       200
+                                         400, 503                             503
 
 The credential is checked before the body is read, so that a request without a valid token cannot send
 megabytes, and again in the transaction that writes, so that a token revoked meanwhile writes nothing. These
@@ -38,7 +38,13 @@ from starlette.routing import Route
 from resourceserver.api import session
 from resourceserver.api.arrival import TooSlow, in_time
 from resourceserver.api.bodies import Body, Count, Timestamp
-from resourceserver.api.errors import PRIVATE, DatabaseUnavailable, Problem, Unauthorized
+from resourceserver.api.errors import (
+    PRIVATE,
+    DatabaseUnavailable,
+    Problem,
+    StorageFull,
+    Unauthorized,
+)
 from resourceserver.api.operation import INGEST, Operation
 from resourceserver.api.session import Credential, Reader
 from resourceserver.api.turns import Turns
@@ -47,6 +53,7 @@ from resourceserver.ingest.events import APP_SESSIONS, CODING_SESSIONS, Row, Str
 from shared import pipeline, queries
 from shared.pipeline import Pipelines, Results, Sequel, Step
 from shared.settings import Settings
+from shared.storage import Storage
 
 STATEMENTS: Final = {
     name: pipeline.statement(text)
@@ -173,6 +180,7 @@ def operation(stream: Stream) -> Operation:
             TooSlow(),
             UnsupportedMediaType("Content-Type: must be application/json"),
             Busy(),
+            StorageFull(),
         ),
     )
 
@@ -185,15 +193,18 @@ class Load:
     """The places for batches that are written."""
     large: Turns
     """The places for large bodies in memory, from the end of their small part until they are written."""
+    storage: Storage
+    """The disk of the database."""
     validating: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while a large body is validated."""
 
 
-def routes(chosen: Settings, reader: Reader, writers: Pipelines) -> list[Route]:
+def routes(chosen: Settings, reader: Reader, writers: Pipelines, storage: Storage) -> list[Route]:
     """Return a route for each stream; ``writers`` are connections of the ``ingester`` role."""
     load = Load(
         Turns(chosen.ingest_connections, MOST_AT_ONCE, most_waiting=MOST_WAITING),
         Turns(LARGE_BODIES, 1, full=Busy, most_waiting=MOST_WAITING),
+        storage,
     )
     return [_route(stream, chosen, reader, writers, load) for stream in STREAMS]
 
@@ -207,6 +218,8 @@ def _route(
     async def answer(request: Request) -> Response:
         who = session.credential(request, scopes, (chosen.base_url,))
         await reader.check(who)
+        if load.storage.is_full():
+            raise StorageFull
         async with AsyncExitStack() as held:
             place = load.large.place(who.token.user_id)
             body = await read_body(request, lambda: held.enter_async_context(place))

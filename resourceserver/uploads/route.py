@@ -41,6 +41,7 @@ from resourceserver.api.errors import (
     MissingParameter,
     NotFound,
     Problem,
+    StorageFull,
 )
 from resourceserver.api.turns import Turns
 from resourceserver.uploads import form, tickets
@@ -50,6 +51,7 @@ from resourceserver.uploads.tickets import TicketNeeded, Tickets, Upload
 from shared.cors import OpenToOneOrigin
 from shared.pipeline import Pipelines
 from shared.settings import Settings
+from shared.storage import Storage
 from shared.tokens import Token
 
 log = logging.getLogger("svc.uploads")
@@ -97,14 +99,6 @@ class StorageFailed(Problem):
 
     status = 503
     code = "storage_unavailable"
-    headers: Mapping[str, str] = {"Retry-After": "60"}
-
-
-class StorageFull(Problem):
-    """the disk for uploads is full; try again later"""
-
-    status = 503
-    code = "storage_full"
     headers: Mapping[str, str] = {"Retry-After": "60"}
 
 
@@ -178,6 +172,8 @@ class Receiver:
     tickets: Tickets
     page: str
     """The address of the page from which people upload files."""
+    storage: Storage
+    """The disk of the database, which needs room for what is in the files."""
     pieces: Turns = field(default_factory=lambda: Turns(_MOST_PIECES, 1))
     forms: Turns = field(default_factory=lambda: Turns(_MOST_FORMS, 1))
     # Threads of their own: a slow disk must not delay other work.
@@ -195,6 +191,7 @@ class Receiver:
         _check_version(request)
         if not upload.is_valid:
             raise _gone(upload)
+        self._check_storage()
         length = self._length(_number(request, "Upload-Length"), "Upload-Length")
         file_name, chosen = _metadata(request.headers.get("upload-metadata", ""))
         await self._in_thread(partial(self.directory.check_space, length))
@@ -215,6 +212,7 @@ class Receiver:
         if request.headers.get("content-type", "").strip().lower() != MEDIA_TYPE:
             raise WrongType(f"Content-Type: must be {MEDIA_TYPE}")
         start = _number(request, "Upload-Offset")
+        self._check_storage()
         announced = _announced(request)
         if announced is not None and announced > LARGEST_PIECE:
             raise TooLarge(f"a piece has at most {LARGEST_PIECE} bytes")
@@ -298,6 +296,7 @@ class Receiver:
                     upload = await self.tickets.find(ticket)
                     if not upload.is_valid:
                         raise _gone(upload)
+                    self._check_storage()
                     # More than the file has, by the other fields.
                     self._length(announced, "Content-Length")
                 elif isinstance(event, form.Field) and event.name == "format":
@@ -398,6 +397,10 @@ class Receiver:
         # It was canceled or has expired meanwhile, or its account is deleted.
         raise _gone(await self.tickets.find(ticket))
 
+    def _check_storage(self) -> None:
+        if self.storage.is_full():
+            raise StorageFull
+
     async def _open(self, request: Request) -> tuple[Token, Upload]:
         """Return ticket and upload of a request that names the upload."""
         ticket = tickets.parse(session.bearer(request))
@@ -450,7 +453,7 @@ class Receiver:
             raise
         except OSError as error:
             if error.errno in _FULL:
-                raise StorageFull from error
+                raise StorageFull("the disk for uploads is full; try again later") from error
             log.error("the directory of uploads cannot be used: %s", error)
             raise StorageFailed from error
 
@@ -610,11 +613,11 @@ def routes(receiver: Receiver | None) -> list[Route]:
     ]
 
 
-def receiver(chosen: Settings, writers: Pipelines) -> Receiver | None:
+def receiver(chosen: Settings, writers: Pipelines, storage: Storage) -> Receiver | None:
     """Return what receives uploads; None if they are off. ``writers`` are of the ``ingester`` role."""
     if chosen.upload_dir is None:
         return None
     directory = Directory(chosen.upload_dir, chosen.upload_free_mib * 2**20)
     return Receiver(
-        directory, Tickets(writers, chosen.upload_mib * 2**20), f"{chosen.auth_url}{PAGE}"
+        directory, Tickets(writers, chosen.upload_mib * 2**20), f"{chosen.auth_url}{PAGE}", storage
     )

@@ -83,7 +83,7 @@ def kinds(
             _Days(workers, derivation.take_turn),
             look=_look(VISITS, derivation.people_due, derive_every),
         ),
-        Kind(UNDO, undo.handler(workers)),
+        Kind(UNDO, undo.handler(workers), frees_space=True),
     )
     return {kind.name: kind for kind in listed}
 

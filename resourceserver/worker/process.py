@@ -12,9 +12,10 @@ from resourceserver.uploads.directory import Directory
 from resourceserver.worker.kinds import kinds
 from resourceserver.worker.running import LEASE, Worker
 from resourceserver.worker.turns import Kind
-from shared import database, jobs, lifeline, readiness, web
+from shared import database, jobs, lifeline, readiness, storage, web
 from shared.pool import Pool
 from shared.settings import Settings
+from shared.storage import Storage
 
 log = logging.getLogger("svc.worker")
 
@@ -30,6 +31,7 @@ def work(
 
     ``offered`` returns the kinds of turns by name, for a pool of connections of the worker role.
     """
+    storage.check_setting(chosen)
     web.configure_logging()
     for line in database.connection_shortages(role_urls, chosen.connections_of_worker):
         log.warning("%s", line)
@@ -65,5 +67,5 @@ async def _work(
         jobs.running(chosen, workers, looks),
     ):
         readiness.send(chosen.notify_socket, readiness.READY)
-        await Worker(served, control, lease).run(stop)
+        await Worker(served, control, lease, Storage.of(chosen)).run(stop)
     log.info("this worker has ended")

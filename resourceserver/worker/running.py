@@ -27,6 +27,7 @@ from resourceserver.worker import turns
 from resourceserver.worker.turns import SQL, Kind, Later, Outcome, Turn
 from shared import pipeline, schema
 from shared.pool import Pool
+from shared.storage import Storage
 
 log = logging.getLogger("svc.worker")
 
@@ -67,6 +68,8 @@ class Worker:
     kinds: Mapping[str, Kind]
     control: Pool
     lease: timedelta = LEASE
+    storage: Storage = field(default_factory=Storage)
+    """The disk of the database; while it is full, no turn is taken that would write much."""
     at_work: dict[asyncio.Task[None], tuple[str, asyncio.Future[Outcome]]] = field(
         default_factory=dict
     )
@@ -102,7 +105,12 @@ class Worker:
     async def _claim(self) -> _Lease | None:
         """Return the next turn of a kind with a free place, or None."""
         busy = Counter(kind for kind, _ in self.at_work.values())
-        kinds = [kind.name for kind in self.kinds.values() if busy[kind.name] < kind.places]
+        is_full = self.storage.is_full()
+        kinds = [
+            kind.name
+            for kind in self.kinds.values()
+            if busy[kind.name] < kind.places and (kind.frees_space or not is_full)
+        ]
         if not kinds:
             return None
         row = await self._ask("claim_turn", kinds=kinds, **schema.VERSION)

@@ -72,6 +72,8 @@ class Kind:
     """The most turns of this kind that a worker does at once."""
     look: Job | None = None
     """The job that makes turns due, for a kind whose work is listed elsewhere."""
+    frees_space: bool = False
+    """Whether turns are taken while the disk is full, since they remove more than they write."""
 
 
 def backoff(attempt: int) -> timedelta:

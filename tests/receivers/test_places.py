@@ -22,6 +22,7 @@ from resourceserver.integrations.receivers.receiving import Receiving
 from resourceserver.timeline import rounds
 from shared import database
 from shared.settings import Settings
+from shared.storage import Storage
 from tests.conftest import Person
 from tests.receivers.connecting import Served, connect, serving
 
@@ -338,7 +339,7 @@ def test_a_message_that_ends_early_is_not_counted(
         pytest.fail("nobody is there to get an answer")
 
     async def request() -> None:
-        receiving = Receiving.to(deployment)
+        receiving = Receiving.to(deployment, Storage())
         try:
             await Router(overland.routes(receiving, cast("Any", None)))(scope, receive, send)
         finally:

@@ -19,7 +19,7 @@ from resourceserver.integrations.format import File, Format, Head
 from resourceserver.integrations.format import Person as Reader
 from resourceserver.integrations.imports import files, receipts, running, turn
 from resourceserver.integrations.imports.receipts import AlreadyRunning
-from resourceserver.integrations.imports.running import Over
+from resourceserver.integrations.imports.running import Interrupted, Over
 from resourceserver.integrations.imports.turn import FileMissing, Taken
 from resourceserver.integrations.records import Listen
 from resourceserver.uploads import upkeep
@@ -194,6 +194,25 @@ def test_an_import_that_is_stopped_goes_on_at_the_next_turn(
     assert owner.execute(
         "select status, (select sum(added) from profile.import_part) from profile.import"
     ).fetchall() == [("done", 95)]
+
+
+def test_an_import_stops_when_the_disk_of_the_database_is_full_and_goes_on_later(
+    chosen: Settings, directory: Directory, owner: Rows, alice: Person
+) -> None:
+    upload(directory, alice, numbers(95))
+    # More MiB than any disk of this machine has.
+    full = replace(chosen, storage_dir=directory.path, storage_reserve_mib=10**9 - 1)
+
+    with pytest.raises(Interrupted, match=r"^the disk of the database is full$"):
+        take(full, alice)
+    problem = owner.execute("select status, problem from profile.import").fetchall()
+    before = plays(owner)
+    done = take(chosen, alice)
+
+    assert problem == [("interrupted", "the disk of the database is full")]
+    assert before == []
+    assert done.line.endswith("status=done")
+    assert plays(owner) == list(range(95))
 
 
 def test_a_file_that_always_fails_delays_no_other_and_expires(

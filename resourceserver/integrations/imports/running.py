@@ -33,6 +33,7 @@ from resourceserver.integrations.imports.receipts import EXAMPLES, Import, Recei
 from resourceserver.integrations.imports.recognition import Recognised
 from resourceserver.integrations.imports.writing import Target
 from shared import SCHEMA_VERSION
+from shared.storage import Storage
 
 BATCH: Final = 4000
 """Records and refused ones of a transaction."""
@@ -273,6 +274,8 @@ class Database:
     full_urls: bool
     say: Callable[[str], None]
     prepare: bool = True
+    storage: Storage = field(default_factory=Storage)
+    """The disk of the database; while it is full, no batch is written."""
     _connection: psycopg.Connection[Any] | None = None
     _target: Target | None = None
     _stopping: threading.Event = field(default_factory=threading.Event)
@@ -318,6 +321,8 @@ class Database:
 
     def write(self, part: Part, batch: Batch, before: int) -> None:
         """Write a batch and count it. Raises Interrupted, Over and _Behind."""
+        if self.storage.is_full():
+            raise Interrupted(_FULL)
         try:
             self._write(part, batch, before)
         except _BatchRefused:
@@ -459,9 +464,12 @@ def _line(error: psycopg.Error) -> str:
     return " ".join((error.diag.message_primary or str(error)).split())[:300]
 
 
+_FULL: Final = "the disk of the database is full"
+
+
 def _problem(error: psycopg.Error) -> str:
     if isinstance(error, errors.DiskFull):
-        return "the disk of the database is full"
+        return _FULL
     return f"the database does not answer: {_line(error)}"
 
 

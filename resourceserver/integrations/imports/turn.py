@@ -31,6 +31,7 @@ from resourceserver.integrations.imports.running import Database, Interrupted, O
 from resourceserver.uploads.directory import Directory
 from shared import database, pipeline, queries, schema
 from shared.settings import Settings
+from shared.storage import Storage
 
 SQL: Final = queries.load(Path(__file__).with_name("turn.sql"))
 
@@ -144,6 +145,7 @@ def _import(
             chosen.full_urls,
             lambda _: None,
             prepare=chosen.prepare,
+            storage=Storage.of(chosen),
         )
         try:
             with closing(ledger):

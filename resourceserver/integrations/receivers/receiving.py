@@ -28,7 +28,7 @@ from psycopg import errors
 from starlette.requests import Request
 
 from resourceserver.api import session
-from resourceserver.api.errors import Problem
+from resourceserver.api.errors import Problem, StorageFull
 from resourceserver.api.turns import Turns
 from resourceserver.ingest import route as ingest
 from resourceserver.integrations.imports import batches, deliveries
@@ -38,6 +38,7 @@ from resourceserver.integrations.receivers.threads import Threads
 from resourceserver.integrations.records import Record, Refused, Sourced
 from shared import SCHEMA_VERSION, connections, database, keys, queries
 from shared.settings import Settings
+from shared.storage import Storage
 
 SQL: Final = queries.load(Path(__file__).with_name("receiving.sql"))
 
@@ -162,10 +163,11 @@ class Receiving:
     """The places for looking up keys: by person where a key was right lately, else by address."""
     writing: Turns
     large: Turns
+    storage: Storage
     wrong: WrongKeys = field(default_factory=WrongKeys)
 
     @classmethod
-    def to(cls, chosen: Settings) -> "Receiving":
+    def to(cls, chosen: Settings, storage: Storage) -> "Receiving":
         """Return one for ``chosen``. Raises SettingsError without a login of the importer."""
         size = chosen.receiver_connections
         return cls(
@@ -175,6 +177,7 @@ class Receiving:
             # One thread is left for keys: a look-up never waits for deliveries that are written.
             Turns(max(size - 1, 1), MOST_AT_ONCE, most_waiting=MOST_WAITING),
             Turns(ingest.LARGE_BODIES, 1, full=ingest.Busy, most_waiting=MOST_WAITING),
+            storage,
         )
 
     async def close(self) -> None:
@@ -218,9 +221,10 @@ class Receiving:
     ) -> AsyncIterator[bytearray]:
         """Read the body of a request, inflated; within the block, a large one keeps its place.
 
-        Raises PayloadTooLarge, UnsupportedMediaType, TooSlow, Busy and TooManyRequests, and InvalidJSON for
-        damaged gzip.
+        Raises StorageFull, PayloadTooLarge, UnsupportedMediaType, TooSlow, Busy and TooManyRequests, and
+        InvalidJSON for damaged gzip.
         """
+        self._check_storage()
         async with AsyncExitStack() as held:
             place = self.large.place(opened.user_id)
             yield await ingest.read_body(
@@ -271,8 +275,13 @@ class Receiving:
         ``work`` may be done again in a new transaction. Raises WrongKey, DatabaseUnavailable,
         TooManyRequests, what ``work`` does, and the errors of values in ``batches.OF_A_VALUE``.
         """
+        self._check_storage()
         async with self.writing.place(opened.user_id):
             return await self._in_thread(lambda: self._transact(opened, work))
+
+    def _check_storage(self) -> None:
+        if self.storage.is_full():
+            raise StorageFull
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         try:
