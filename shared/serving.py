@@ -9,7 +9,7 @@ from typing import Final
 import uvicorn
 from uvicorn.supervisors import Multiprocess
 
-from shared import database, lifeline, listening, readiness, settings, storage, web
+from shared import database, lifeline, listening, log_lines, readiness, settings, storage
 from shared.heads import MAX_CONNECTIONS, BoundedHeads
 from shared.listening import Listen
 from shared.probes import READYZ
@@ -19,6 +19,35 @@ _OPEN_FILES: Final = 4 * MAX_CONNECTIONS
 """Most open files of a process: room to accept connections beyond the bound and to answer them 503."""
 
 log: Final = logging.getLogger("svc.serving")
+
+
+class Config(uvicorn.Config):
+    """The configuration of the web server, which each of its processes gets as a copy.
+
+    A process of several is a new interpreter, and knows nothing else of what was configured here.
+    """
+
+    def __init__(self, application: str, chosen: Settings, *, workers: int) -> None:
+        """Take the application factory and the settings."""
+        self._log_format = chosen.log_format
+        super().__init__(
+            application,
+            factory=True,
+            http=BoundedHeads,
+            ws="none",
+            workers=workers,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=bool(chosen.trusted_proxies),
+            forwarded_allow_ips=list(chosen.trusted_proxies),
+            timeout_graceful_shutdown=5,
+        )
+
+    def configure_logging(self) -> None:
+        """Configure the log of this process; the web server calls it in each."""
+        super().configure_logging()
+        log_lines.configure(self._log_format, str(self.app).partition(".")[0])
 
 
 def serve(
@@ -44,25 +73,12 @@ def serve(
     os.environ.update(settings.environment(chosen, role_urls))
     for name in ("DATABASE_URL", "DATABASE_URL_FILE"):
         os.environ.pop(name, None)
-    web.configure_logging()
+    config = Config(application, chosen, workers=workers)
     _raise_file_limit()
     # This only prints a warning: a pooler may serve so many connections with fewer of its own.
     needed = {role: workers * chosen.connections[role] for role in role_urls}
     for line in database.connection_shortages(role_urls, needed):
         log.warning("%s", line)
-    config = uvicorn.Config(
-        application,
-        factory=True,
-        http=BoundedHeads,
-        ws="none",
-        workers=workers,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=bool(chosen.trusted_proxies),
-        forwarded_allow_ips=list(chosen.trusted_proxies),
-        timeout_graceful_shutdown=5,
-    )
     if chosen.lifeline is not None:
         lifeline.watch(chosen.lifeline)
     reachable = [

@@ -30,6 +30,7 @@ PROBES: Final = 2
 """Connections of each process for its probes (shared/probes.py)."""
 
 Deployment = Literal["self_hosted", "hosted"]
+LogFormat = Literal["text", "json"]
 
 
 class SettingsError(Exception):
@@ -180,6 +181,8 @@ class Settings:
     worker: bool = False
     """SVC_WORKER: on if a worker (``svc resource work``) runs beside the resource servers, which then leave
     rollups and summaries to it; ``svc up`` sets it."""
+    log_format: LogFormat = "text"
+    """SVC_LOG_FORMAT: text, or json for one JSON object a line."""
     commit: str = "unknown"
     """SVC_BUILD_COMMIT: the commit of the running build, for /healthz."""
     built_at: str | None = None
@@ -309,6 +312,7 @@ def read(environment: Mapping[str, str] = os.environ) -> Settings:
         deployment=deployment,
         jobs=_switch(environment, "SVC_JOBS", default=True),
         worker=_switch(environment, "SVC_WORKER", default=False),
+        log_format=_log_format(environment, "SVC_LOG_FORMAT"),
         commit=environment.get("SVC_BUILD_COMMIT") or "unknown",
         built_at=environment.get("SVC_BUILD_TIME") or None,
         lifeline=_descriptor(environment, "SVC_LIFELINE"),
@@ -345,6 +349,7 @@ def environment(chosen: Settings, role_urls: Mapping[str, str]) -> dict[str, str
         "SVC_DEPLOYMENT": chosen.deployment,
         "SVC_JOBS": "on" if chosen.jobs else "off",
         "SVC_WORKER": "on" if chosen.worker else "off",
+        "SVC_LOG_FORMAT": chosen.log_format,
         "SVC_BUILD_COMMIT": chosen.commit,
         "SVC_BUILD_TIME": chosen.built_at or "",
         # Empty if a process that this one starts is to send nothing, because it would inherit the variable.
@@ -545,6 +550,16 @@ def _deployment(environment: Mapping[str, str], name: str) -> Deployment:
             return "hosted"
         case given:
             raise SettingsError(f"{name}: {given!r} is neither self_hosted nor hosted")
+
+
+def _log_format(environment: Mapping[str, str], name: str) -> LogFormat:
+    match environment.get(name) or Settings.log_format:
+        case "text":
+            return "text"
+        case "json":
+            return "json"
+        case given:
+            raise SettingsError(f"{name}: {given!r} is neither text nor json")
 
 
 def _switch(environment: Mapping[str, str], name: str, *, default: bool) -> bool:

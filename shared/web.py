@@ -9,17 +9,13 @@ import time
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Final, TextIO
+from typing import Final
 
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from shared import traces
-
 access_log = logging.getLogger("svc.access")
 error_log = logging.getLogger("svc.error")
-
-LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s %(message)s"
 
 _NOTED: Final = "svc.noted"
 _STATUS: Final = "svc.status"
@@ -195,37 +191,3 @@ class AccessRecord(logging.LogRecord):
         self.msg, self.args = line, ()
         self.created = time.time()
         self.msecs = self.created % 1 * 1000
-
-
-class LineHandler(logging.StreamHandler[TextIO]):
-    """Writes a record in the format of LOG_FORMAT; the general formatter takes three times as long.
-
-    Every request writes one. The text of a second is formatted once for all its lines.
-    """
-
-    _second = -1
-    _time = ""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """Return a record as one line, and more where it has an exception."""
-        if record.exc_info or record.stack_info:
-            return super().format(record)
-        second = int(record.created)
-        if second != self._second:
-            self._time = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(second))
-            self._second = second
-        return f"{self._time},{int(record.msecs):03} {record.levelname} {record.name} {record.getMessage()}"
-
-
-def configure_logging() -> None:
-    """Send the log lines of both servers, and the web server's warnings, to standard error."""
-    handler = LineHandler()
-    handler.setFormatter(traces.Formatter(LOG_FORMAT))
-    logging.basicConfig(level=logging.INFO, handlers=[handler])
-    # The lines contain none of these values, and each request would compute them. These are the switches
-    # that the logging HOWTO documents, the private one included.
-    logging._srcfile = None  # noqa: SLF001 -- the HOWTO names it, and there is no public one
-    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
-    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
-    for noisy in ("httpx2", "httpcore2", "psycopg"):
-        logging.getLogger(noisy).setLevel(logging.ERROR)

@@ -159,7 +159,7 @@ def _server(service: _Service, chosen: Settings) -> Server:
     )
     return Server(
         name=service.name,
-        label=service.command,
+        label=_label(chosen, service.command),
         command=[service.command, "serve"],
         url=service.url,
         host=urlsplit(service.url).netloc,
@@ -174,13 +174,18 @@ def _server(service: _Service, chosen: Settings) -> Server:
     )
 
 
+def _label(chosen: Settings, name: str) -> str:
+    """Return what the lines of a process begin with: nothing before JSON, which names the process itself."""
+    return f"{name}: " if chosen.log_format == "text" else ""
+
+
 def _worker(chosen: Settings) -> Iterator[Server]:
     """Yield the worker beside both servers, unless no background jobs are to run."""
     if chosen.jobs:
         role_urls = {role: database.role_url(chosen, role) for role in chosen.connections_of_worker}
         yield Server(
             name="worker",
-            label="worker",
+            label=_label(chosen, "worker"),
             command=["resource", "work"],
             variables=settings.environment(
                 replace(

@@ -218,10 +218,10 @@ def _start(server: Server, reading_end: int) -> _Child:
 
 
 def _pass_on(output: IO[str], label: str, tail: deque[str]) -> None:
-    """Write a server's lines to standard error, each with the server's label."""
+    """Write a server's lines to standard error, each behind the server's label."""
     for line in output:
         tail.append(line.rstrip("\n"))
-        say(f"{label}: {line.rstrip()}", is_error=True)
+        say(f"{label}{line.rstrip()}", is_error=True)
 
 
 def _await_answer(child: _Child, signals: Signals) -> None:

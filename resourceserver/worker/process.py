@@ -12,7 +12,7 @@ from resourceserver.uploads.directory import Directory
 from resourceserver.worker.kinds import kinds
 from resourceserver.worker.running import LEASE, Worker
 from resourceserver.worker.turns import Kind
-from shared import database, jobs, lifeline, readiness, storage, web
+from shared import database, jobs, lifeline, log_lines, readiness, storage
 from shared.pool import Pool
 from shared.settings import Settings
 from shared.storage import Storage
@@ -32,7 +32,7 @@ def work(
     ``offered`` returns the kinds of turns by name, for a pool of connections of the worker role.
     """
     storage.check_setting(chosen)
-    web.configure_logging()
+    log_lines.configure(chosen.log_format, "worker")
     for line in database.connection_shortages(role_urls, chosen.connections_of_worker):
         log.warning("%s", line)
     if chosen.lifeline is not None:

@@ -21,7 +21,7 @@ from resourceserver.mcp.arguments import InZone
 from resourceserver.mcp.protocol import MODERN
 from resourceserver.mcp.tool import Part, Tool
 from resourceserver.mcp.tools import TOOLS, status
-from shared import settings, web
+from shared import log_lines, settings
 from shared.settings import Settings
 from tests import processes
 from tests.bench import years
@@ -52,7 +52,7 @@ LABELS: Final = {
 
 def create() -> Starlette:
     """Return the application with the settings of the environment."""
-    web.configure_logging()
+    log_lines.configure("text", "resourceserver")
     return resourceserver.app.create(settings.read(), tools=[*TOOLS, _WHO_AM_I])
 
 

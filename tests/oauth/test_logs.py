@@ -9,6 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from authserver.people import first_account
+from shared.log_lines import JSONHandler
 from shared.settings import Settings
 from tests.conftest import Person
 from tests.oauth.conftest import PASSWORD
@@ -38,9 +39,10 @@ def test_line_58_no_log_line_of_a_full_life_cycle_holds_a_secret(
     application.exchange(code)
     application.revoke(next_pair["refresh_token"])
 
-    written = "\n".join(
-        record.getMessage() for record in caplog.records if record.name.startswith("svc")
-    )
+    ours = [record for record in caplog.records if record.name.startswith("svc")]
+    in_json = map(JSONHandler("authserver").format, ours)
+    written = "\n".join([*(record.getMessage() for record in ours), *in_json])
+    assert '"route":"token","method":"POST","status":200' in written
     assert "route=token method=POST status=200" in written
     assert "route=authorize method=GET status=303" in written
     for secret in (

@@ -68,6 +68,7 @@ def test_passed_on_settings_are_equal_without_the_owners_login() -> None:
             "SVC_DEPLOYMENT": "hosted",
             "SVC_JOBS": "off",
             "SVC_WORKER": "on",
+            "SVC_LOG_FORMAT": "json",
             "SVC_LIFELINE": "7",
             "NOTIFY_SOCKET": "/run/systemd/notify",
         }
@@ -114,6 +115,7 @@ def test_passed_on_settings_are_equal_without_the_owners_login() -> None:
         deployment="hosted",
         jobs=False,
         worker=True,
+        log_format="json",
         lifeline=7,
         notify_socket="/run/systemd/notify",
     )

@@ -116,7 +116,7 @@ def test_the_oldest_upload_is_imported_and_its_file_removed(
 
     taken = take(chosen, alice)
 
-    assert taken == Taken(f"upload_id={first} status=done", has_more=True)
+    assert taken == Taken(f"upload_id={first} import_status=done", has_more=True)
     assert sorted(uploads(owner)) == [
         ("complete", None, None),
         ("complete", None, None),
@@ -189,7 +189,7 @@ def test_an_import_that_is_stopped_goes_on_at_the_next_turn(
 
     assert (before, stopped) == (Taken("stopped", has_more=True),) * 2
     assert halfway == 40
-    assert done.line.endswith("status=done")
+    assert done.line.endswith(" import_status=done")
     assert plays(owner) == list(range(95))
     assert owner.execute(
         "select status, (select sum(added) from profile.import_part) from profile.import"
@@ -237,7 +237,7 @@ def test_a_file_that_always_fails_delays_no_other_and_expires(
     with pytest.raises(ZeroDivisionError):
         take(chosen, alice, failing)
 
-    assert other.line.endswith("status=done")
+    assert other.line.endswith(" import_status=done")
     assert owner.execute(
         "select status, expires_at - now() < interval '2 hours' from profile.upload"
         " where upload_id = %s",
@@ -266,7 +266,7 @@ def test_a_command_that_imports_the_same_file_is_waited_for(
         waiting = uploads(owner)
 
     assert waiting == [("taken", None, None)]
-    assert take(chosen, alice).line.endswith("status=done")
+    assert take(chosen, alice).line.endswith(" import_status=done")
     assert plays(owner) == [0, 1, 2]
 
 
@@ -304,9 +304,9 @@ def test_a_file_that_cannot_be_opened_is_waited_for_and_delays_no_other(
     waiting = uploads(owner)
     moved.replace(away)
 
-    assert other.line.endswith("status=done")
+    assert other.line.endswith(" import_status=done")
     assert sorted(waiting) == [("complete", None, None), ("ended", None, "done")]
-    assert take(chosen, alice).line.endswith("status=done")
+    assert take(chosen, alice).line.endswith(" import_status=done")
     assert plays(owner) == [0, 1, 2, 3, 4]
 
 

@@ -94,7 +94,7 @@ def take(
     except KeyboardInterrupt:
         return Taken("stopped", has_more=True)
     directory.remove(upload_id)
-    return Taken(f"upload_id={upload_id} status={status}", has_more=True)
+    return Taken(f"upload_id={upload_id} import_status={status}", has_more=True)
 
 
 def _can_be_opened(path: Path) -> bool:
