@@ -52,7 +52,7 @@ from authserver.web import page
 from authserver.web.failures import Failures
 from authserver.web.page import CanonicalHost
 from authserver.web.server import Server, server
-from shared import database, jobs, settings
+from shared import database, jobs, metrics, settings
 from shared.application import Application, Refusals
 from shared.cors import OpenToAllOrigins
 from shared.pool import Pool
@@ -89,7 +89,11 @@ def create(
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         background = [janitor.job(clean_every), trials.job(clean_every)]
-        async with workers, jobs.running(this.settings, workers, background):
+        async with (
+            workers,
+            jobs.running(this.settings, workers, background),
+            metrics.served(this.settings, this.settings.auth_metrics, "authserver", ()),
+        ):
             yield
         for pipelines in (this.database, this.slow, probes):
             pipelines.close()

@@ -34,7 +34,7 @@ from resourceserver.timeline import rollups, summaries
 from resourceserver.uploads import route as uploads
 from resourceserver.uploads import upkeep
 from resourceserver.worker import overdue
-from shared import database, jobs, settings
+from shared import database, jobs, metrics, settings
 from shared.application import Application, Refusals
 from shared.cors import OpenToAllOrigins
 from shared.pipeline import Pipelines
@@ -112,6 +112,7 @@ def create(
                 None if receiver is None else receiver.directory, "server", workers
             ),
             jobs.running(chosen, workers, background),
+            metrics.served(chosen, chosen.base_metrics, "resourceserver", ()),
         ):
             yield
         if receiving is not None:

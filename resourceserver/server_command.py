@@ -39,6 +39,7 @@ def serve(chosen: Settings, listen: tuple[str, ...], workers: int) -> None:
         chosen,
         {role: database.role_url(chosen, role) for role in _ROLES},
         listening.of_option(listen) or chosen.base_listeners,
+        metrics_listen=chosen.base_metrics,
         workers=workers,
     )
 

@@ -20,6 +20,8 @@ LOOPBACK: Final = ("127.0.0.1", "::1")
 _ANY: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 -- looked for, not listened on
 """All addresses of a family, and one under which this machine reaches itself."""
 
+_LAST_PORT: Final = 65535
+
 _NO_SUCH_ADDRESS: Final = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 
 
@@ -65,6 +67,13 @@ class Listen:
     """The option or setting that they come from, for messages."""
     addresses: tuple[Address, ...]
 
+    def moved(self, ports: int) -> "Listen":
+        """Return the addresses with ports that are higher by this number. Raises AddressError."""
+        moved = tuple(Address(each.host, each.port + ports) for each in self.addresses)
+        if any(each.port > _LAST_PORT for each in moved):
+            raise AddressError(f"{self.source}: there are not enough ports for all processes")
+        return Listen(self.source, moved)
+
     def overlap(self, other: "Listen") -> Address | None:
         """Return an address on which another server cannot listen at the same time, or None."""
         pairs = ((own, others) for own in self.addresses for others in other.addresses)
@@ -102,7 +111,9 @@ def _parse(text: str) -> Address:
         raise ValueError(
             f"{text!r} must look like 127.0.0.1:8400, [::1]:8400 or localhost:8400"
         ) from None
-    if not (port.isascii() and port.isdecimal() and len(port) <= 5 and 1 <= int(port) <= 65535):
+    if not (
+        port.isascii() and port.isdecimal() and len(port) <= 5 and 1 <= int(port) <= _LAST_PORT
+    ):
         raise ValueError(f"{text!r} must end with a port between 1 and 65535")
     return Address(host, int(port))
 

@@ -3,13 +3,14 @@
 import logging
 import os
 import resource
+from dataclasses import replace
 from types import FrameType
 from typing import Final
 
 import uvicorn
 from uvicorn.supervisors import Multiprocess
 
-from shared import database, lifeline, listening, log_lines, readiness, settings, storage
+from shared import database, lifeline, listening, log_lines, metrics, readiness, settings, storage
 from shared.heads import MAX_CONNECTIONS, BoundedHeads
 from shared.listening import Listen
 from shared.probes import READYZ
@@ -56,10 +57,12 @@ def serve(
     role_urls: dict[str, str],
     listen: Listen,
     *,
+    metrics_listen: Listen,
     workers: int,
 ) -> None:
     """Run the application factory ``application`` ("module:function") until a signal ends it.
 
+    They answer with their metrics at ``metrics_listen``, if it has an address.
     Its processes get the settings of ``chosen`` and the URLs of their own roles in their environment, but
     never the owner's. Raises AddressError, and SettingsError if they have the keys of the worker.
     """
@@ -70,7 +73,8 @@ def serve(
         )
     storage.check_setting(chosen)
     sockets = listening.bind(listen)
-    os.environ.update(settings.environment(chosen, role_urls))
+    metrics.check(metrics_listen, workers)
+    os.environ.update(settings.environment(replace(chosen, processes=workers), role_urls))
     for name in ("DATABASE_URL", "DATABASE_URL_FILE"):
         os.environ.pop(name, None)
     config = Config(application, chosen, workers=workers)

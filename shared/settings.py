@@ -73,6 +73,14 @@ class Settings:
     commas between several; by default localhost with the port of SVC_AUTH_URL."""
     base_listen: tuple[Address, ...] = ()
     """SVC_BASE_LISTEN: the same for the resource server; by default the port of SVC_BASE_URL."""
+    auth_metrics_listen: tuple[Address, ...] = ()
+    """SVC_AUTH_METRICS_LISTEN: where the authorization server answers with its metrics, such as
+    127.0.0.1:9400; the second of several processes listens on the port after it, and so on. By default
+    nowhere, and nothing is measured."""
+    base_metrics_listen: tuple[Address, ...] = ()
+    """SVC_BASE_METRICS_LISTEN: the same for the resource server."""
+    worker_metrics_listen: tuple[Address, ...] = ()
+    """SVC_WORKER_METRICS_LISTEN: the same for the worker."""
     data_dir: Path = Path(".data")
     """SVC_DATA_DIR: embedded database, generated passwords and keys."""
     state_dir: Path = Path("~/.local/state/svc")
@@ -187,6 +195,8 @@ class Settings:
     """SVC_BUILD_COMMIT: the commit of the running build, for /healthz."""
     built_at: str | None = None
     """SVC_BUILD_TIME: the time of the build, for /healthz."""
+    processes: int = 1
+    """SVC_PROCESSES: how many processes the server has; ``--workers`` of its command sets it."""
     lifeline: int | None = None
     """SVC_LIFELINE: a pipe's descriptor from the starter of the process; its end ends the process."""
     notify_socket: str | None = None
@@ -235,6 +245,21 @@ class Settings:
         """The addresses on which the resource server listens."""
         return _listeners("SVC_BASE", self.base_listen, self.base_url)
 
+    @property
+    def auth_metrics(self) -> Listen:
+        """The addresses of the metrics of the authorization server's first process, if there are any."""
+        return Listen("SVC_AUTH_METRICS_LISTEN", self.auth_metrics_listen)
+
+    @property
+    def base_metrics(self) -> Listen:
+        """Those of the resource server's first process."""
+        return Listen("SVC_BASE_METRICS_LISTEN", self.base_metrics_listen)
+
+    @property
+    def worker_metrics(self) -> Listen:
+        """Those of the worker."""
+        return Listen("SVC_WORKER_METRICS_LISTEN", self.worker_metrics_listen)
+
 
 def _listeners(prefix: str, addresses: tuple[Address, ...], url: str) -> Listen:
     if addresses:
@@ -265,6 +290,9 @@ def read(environment: Mapping[str, str] = os.environ) -> Settings:
         auth_internal_url=_internal_url(environment, "SVC_AUTH_INTERNAL_URL"),
         auth_listen=_addresses(environment, "SVC_AUTH_LISTEN"),
         base_listen=_addresses(environment, "SVC_BASE_LISTEN"),
+        auth_metrics_listen=_addresses(environment, "SVC_AUTH_METRICS_LISTEN"),
+        base_metrics_listen=_addresses(environment, "SVC_BASE_METRICS_LISTEN"),
+        worker_metrics_listen=_addresses(environment, "SVC_WORKER_METRICS_LISTEN"),
         data_dir=data_dir,
         state_dir=_own_dir(environment, "XDG_STATE_HOME", Settings.state_dir),
         config_dir=_own_dir(environment, "XDG_CONFIG_HOME", Settings.config_dir),
@@ -315,6 +343,7 @@ def read(environment: Mapping[str, str] = os.environ) -> Settings:
         log_format=_log_format(environment, "SVC_LOG_FORMAT"),
         commit=environment.get("SVC_BUILD_COMMIT") or "unknown",
         built_at=environment.get("SVC_BUILD_TIME") or None,
+        processes=_count(environment, "SVC_PROCESSES", Settings.processes),
         lifeline=_descriptor(environment, "SVC_LIFELINE"),
         notify_socket=environment.get("NOTIFY_SOCKET") or None,
     )
@@ -327,6 +356,10 @@ def environment(chosen: Settings, role_urls: Mapping[str, str]) -> dict[str, str
         "SVC_BASE_URL": chosen.base_url,
         "SVC_AUTH_LISTEN": ",".join(map(str, chosen.auth_listen)),
         "SVC_BASE_LISTEN": ",".join(map(str, chosen.base_listen)),
+        "SVC_AUTH_METRICS_LISTEN": ",".join(map(str, chosen.auth_metrics_listen)),
+        "SVC_BASE_METRICS_LISTEN": ",".join(map(str, chosen.base_metrics_listen)),
+        "SVC_WORKER_METRICS_LISTEN": ",".join(map(str, chosen.worker_metrics_listen)),
+        "SVC_PROCESSES": str(chosen.processes),
         "SVC_DATA_DIR": str(chosen.data_dir),
         "SVC_FETCH_NETWORKS": ",".join(chosen.fetch_networks),
         "SVC_FULL_URLS": "on" if chosen.full_urls else "off",

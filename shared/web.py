@@ -14,6 +14,8 @@ from typing import Final
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from shared.metrics import REQUESTS
+
 access_log = logging.getLogger("svc.access")
 error_log = logging.getLogger("svc.error")
 
@@ -62,10 +64,12 @@ class RequestLog:
         try:
             await self.app(scope, receive, send_named)
         finally:
+            duration_s = time.perf_counter() - started
+            if REQUESTS.is_on:
+                status = str(scope.get(_STATUS, 500))
+                REQUESTS.add(getattr(scope.get("route"), "name", "none"), status, duration_s)
             if access_log.isEnabledFor(logging.INFO):
-                access_log.handle(
-                    AccessRecord(_line(scope, (time.perf_counter() - started) * 1000))
-                )
+                access_log.handle(AccessRecord(_line(scope, duration_s * 1000)))
 
 
 def _line(scope: Scope, duration_ms: float) -> str:

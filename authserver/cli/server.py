@@ -28,5 +28,6 @@ def serve(chosen: Settings, listen: tuple[str, ...], workers: int) -> None:
         chosen,
         {"authserver": database.role_url(chosen, "authserver")},
         listening.of_option(listen) or chosen.auth_listeners,
+        metrics_listen=chosen.auth_metrics,
         workers=workers,
     )

@@ -72,7 +72,7 @@ def run(chosen: Settings) -> int:
 def _run(chosen: Settings, signals: Signals, running: ExitStack) -> NoReturn:
     """Prepare everything, leaving the end of what was started to ``running``, and become the supervisor."""
     services = _services(chosen)
-    _check_addresses(services)
+    _check_addresses(chosen, services)
     make_data_dir(chosen.data_dir)
     chosen = _with_sealing_keys(chosen)
     postgres = None
@@ -233,7 +233,7 @@ def _with_newest_key_alone(chosen: Settings, url: str) -> Settings:
 # What can be known to fail before anything is started
 
 
-def _check_addresses(services: tuple[_Service, _Service]) -> None:
+def _check_addresses(chosen: Settings, services: tuple[_Service, _Service]) -> None:
     """Raise AddressError or RunError where a server could not listen."""
     first, second = (service.listen for service in services)
     both = first.overlap(second)
@@ -242,9 +242,14 @@ def _check_addresses(services: tuple[_Service, _Service]) -> None:
             f"{first.source} and {second.source} both say to listen on {both}: each server needs an "
             "address of its own, which SVC_AUTH_LISTEN and SVC_BASE_LISTEN can name"
         )
-    for listen in (first, second):
-        for listener in listening.bind(listen):
-            listener.close()
+    with ExitStack() as bound:
+        for listen in (
+            first,
+            second,
+            *(chosen.auth_metrics, chosen.base_metrics, chosen.worker_metrics),
+        ):
+            for listener in listening.bind(listen):
+                bound.callback(listener.close)
 
 
 def _check_roles(chosen: Settings) -> None:

@@ -12,7 +12,7 @@ from resourceserver.uploads.directory import Directory
 from resourceserver.worker.kinds import kinds
 from resourceserver.worker.running import LEASE, Worker
 from resourceserver.worker.turns import Kind
-from shared import database, jobs, lifeline, log_lines, readiness, storage
+from shared import database, jobs, lifeline, log_lines, metrics, readiness, storage
 from shared.pool import Pool
 from shared.settings import Settings
 from shared.storage import Storage
@@ -29,10 +29,13 @@ def work(
 ) -> None:
     """Take turns with the logins ``role_urls`` until SIGTERM or SIGINT; then give back what is not done.
 
+    Raises AddressError if it cannot listen for questions about its metrics.
+
     ``offered`` returns the kinds of turns by name, for a pool of connections of the worker role.
     """
     storage.check_setting(chosen)
     log_lines.configure(chosen.log_format, "worker")
+    metrics.check(chosen.worker_metrics, 1)
     for line in database.connection_shortages(role_urls, chosen.connections_of_worker):
         log.warning("%s", line)
     if chosen.lifeline is not None:
@@ -65,6 +68,7 @@ async def _work(
         workers,
         upkeep.comparing_directories(directory, "worker", workers),
         jobs.running(chosen, workers, looks),
+        metrics.served(chosen, chosen.worker_metrics, "worker", ()),
     ):
         readiness.send(chosen.notify_socket, readiness.READY)
         await Worker(served, control, lease, Storage.of(chosen)).run(stop)

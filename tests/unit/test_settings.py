@@ -69,6 +69,10 @@ def test_passed_on_settings_are_equal_without_the_owners_login() -> None:
             "SVC_JOBS": "off",
             "SVC_WORKER": "on",
             "SVC_LOG_FORMAT": "json",
+            "SVC_AUTH_METRICS_LISTEN": "10.0.0.5:9400",
+            "SVC_BASE_METRICS_LISTEN": "localhost:9410, 10.0.0.5:9410",
+            "SVC_WORKER_METRICS_LISTEN": "[::1]:9420",
+            "SVC_PROCESSES": "4",
             "SVC_LIFELINE": "7",
             "NOTIFY_SOCKET": "/run/systemd/notify",
         }
@@ -116,6 +120,10 @@ def test_passed_on_settings_are_equal_without_the_owners_login() -> None:
         jobs=False,
         worker=True,
         log_format="json",
+        auth_metrics_listen=(Address("10.0.0.5", 9400),),
+        base_metrics_listen=(Address("localhost", 9410), Address("10.0.0.5", 9410)),
+        worker_metrics_listen=(Address("::1", 9420),),
+        processes=4,
         lifeline=7,
         notify_socket="/run/systemd/notify",
     )

@@ -1,0 +1,131 @@
+"""What an operator can measure of a process, and the counting itself (docs/ARCHITECTURE.md, "Metrics").
+
+Everything here costs next to nothing until ``shared.metrics_server`` starts, which imports prometheus-client
+and gives each counter its collector. The values of labels come from this repository alone: names of routes,
+tools, kinds and errors. No label holds what a person, a client or a stranger has chosen, since each new value
+is another time series for ever.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from shared import listening
+from shared.listening import Listen
+from shared.settings import Settings
+
+if TYPE_CHECKING:
+    import prometheus_client
+
+BUCKETS_S: Final = (0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+"""The upper bounds by which durations are counted, in seconds."""
+
+
+@dataclass(eq=False)
+class Counter:
+    """A number that only grows while the process lives."""
+
+    name: str
+    """With ``_total`` at its end."""
+    about: str
+    labels: tuple[str, ...] = ()
+    collector: "prometheus_client.Counter | None" = field(default=None, repr=False)
+    """None while nobody can ask for metrics."""
+
+    def add(self, *values: str, amount: float = 1) -> None:
+        """Count for these values of the labels."""
+        if self.collector is not None:
+            counted = self.collector.labels(*values) if values else self.collector
+            counted.inc(amount)
+
+
+@dataclass(frozen=True)
+class Gauge:
+    """A number that is read when somebody asks for it."""
+
+    name: str
+    about: str
+    labels: tuple[str, ...] = ()
+
+
+Reading = tuple[Gauge, tuple[str, ...], float]
+"""A gauge, the values of its labels, and its value now."""
+Readings = Callable[[], Iterable[Reading]]
+
+
+@dataclass(eq=False)
+class Durations:
+    """How often something happened, by name and outcome, and how long it took, by name.
+
+    A histogram of prometheus-client takes five times as long for each request. This one is not for threads.
+    """
+
+    count: str
+    """The name of the counter."""
+    duration: str
+    """The name of the histogram."""
+    about: str
+    labels: tuple[str, str]
+    """The labels of name and outcome."""
+    is_on: bool = False
+    by_name: "dict[str, Timed]" = field(default_factory=dict, repr=False)
+
+    def add(self, name: str, outcome: str, seconds: float) -> None:
+        """Count one that took ``seconds``."""
+        if not self.is_on:
+            return
+        timed = self.by_name.get(name)
+        if timed is None:
+            timed = self.by_name[name] = Timed()
+        timed.outcomes[outcome] = timed.outcomes.get(outcome, 0) + 1
+        timed.counts[bisect_left(BUCKETS_S, seconds)] += 1
+        timed.seconds += seconds
+
+
+@dataclass(eq=False)
+class Timed:
+    """The durations of one name."""
+
+    outcomes: dict[str, int] = field(default_factory=dict)
+    counts: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS_S) + 1))
+    """By the bucket they fall into; the last one is for those above all bounds."""
+    seconds: float = 0.0
+
+
+REQUESTS: Final = Durations(
+    "svc_requests_total",
+    "svc_request_duration_seconds",
+    "Requests, by the name of their route; 'none' is for addresses without one",
+    ("route", "status"),
+)
+
+INFO: Final = Gauge("svc_info", "Always 1; which build runs", ("process", "version", "commit"))
+
+COUNTERS: Final[tuple[Counter, ...]] = ()
+DURATIONS: Final = (REQUESTS,)
+GAUGES: Final = (INFO,)
+
+
+def served(
+    chosen: Settings, addresses: Listen, process: str, readings: Sequence[Readings]
+) -> AbstractAsyncContextManager[None]:
+    """Answer with the metrics of this process for the time of the block, if there are ``addresses``.
+
+    ``process`` is the name of its kind, such as ``worker``.
+    """
+    if not addresses.addresses:
+        return nullcontext()
+    from shared import metrics_server  # noqa: PLC0415 -- a process without metrics needs no prometheus-client
+
+    return metrics_server.listening_on(
+        addresses, chosen.processes, process, chosen.commit, readings
+    )
+
+
+def check(addresses: Listen, processes: int) -> None:
+    """Raise AddressError if one of the processes could not listen for questions about its metrics now."""
+    for number in range(processes):
+        for each in listening.bind(addresses.moved(number)):
+            each.close()

@@ -1,0 +1,147 @@
+"""The address at which one process answers with its metrics, in the format of Prometheus.
+
+Each process of a server has an address of its own: the first one the port of the setting, the next one the
+port after it. So every number is that of one process, which is what Prometheus expects of a target, and a
+count needs neither a file nor a lock that processes share. A process that replaces another takes its port.
+
+The address has no credential. It is for the operator's own network, apart from the public addresses.
+"""
+
+import asyncio
+import logging
+import socket
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from typing import Final
+
+import prometheus_client
+import uvicorn
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector, CollectorRegistry
+
+from shared import VERSION, listening, metrics
+from shared.listening import AddressError, Listen
+from shared.metrics import BUCKETS_S, Durations, Readings
+
+log: Final = logging.getLogger("svc.metrics")
+
+
+@asynccontextmanager
+async def listening_on(
+    addresses: Listen, processes: int, process: str, commit: str, readings: Sequence[Readings]
+) -> AsyncIterator[None]:
+    """Answer with the metrics of this process until the end of the block.
+
+    It is one of ``processes`` that are named ``process``. If all their ports are in use, it logs that and
+    does without: a request is worth more than its measurement.
+    """
+    try:
+        sockets = _free(addresses, processes)
+    except AddressError as error:
+        log.error("no metrics of this process: %s", error)
+        yield
+        return
+    registry = _registry([*readings, lambda: [(metrics.INFO, (process, VERSION, commit), 1)]])
+    server = _Server(
+        uvicorn.Config(
+            prometheus_client.make_asgi_app(registry),
+            lifespan="off",
+            ws="none",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+        )
+    )
+    serving = asyncio.create_task(server.serve(sockets), name="metrics")
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        await serving
+        _stop_counting()
+
+
+class _Server(uvicorn.Server):
+    """A second server of a process, which leaves the signals to the first one."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def _free(addresses: Listen, processes: int) -> list[socket.socket]:
+    """Return sockets bound to the addresses of the first process that is not here. Raises AddressError."""
+    for number in range(processes - 1):
+        try:
+            return listening.bind(addresses.moved(number))
+        except AddressError:
+            continue
+    return listening.bind(addresses.moved(processes - 1))
+
+
+def _registry(readings: Sequence[Readings]) -> CollectorRegistry:
+    registry = CollectorRegistry()
+    prometheus_client.ProcessCollector(registry=registry)
+    for counter in metrics.COUNTERS:
+        counter.collector = prometheus_client.Counter(
+            counter.name, counter.about, counter.labels, registry=registry
+        )
+    for durations in metrics.DURATIONS:
+        durations.is_on = True
+        registry.register(_Durations(durations))
+    registry.register(_Gauges(readings))
+    return registry
+
+
+def _stop_counting() -> None:
+    for counter in metrics.COUNTERS:
+        counter.collector = None
+    for durations in metrics.DURATIONS:
+        durations.is_on = False
+        durations.by_name.clear()
+
+
+class _Durations(Collector):
+    """Turns durations into a counter and a histogram."""
+
+    def __init__(self, durations: Durations) -> None:
+        self._durations = durations
+
+    def collect(self) -> Iterator[Metric]:
+        these = self._durations
+        count = CounterMetricFamily(these.count, these.about, labels=these.labels)
+        histogram = HistogramMetricFamily(
+            these.duration, f"{these.about}: how long they took", labels=these.labels[:1]
+        )
+        for name, timed in these.by_name.items():
+            for outcome, number in timed.outcomes.items():
+                count.add_metric([name, outcome], number)
+            total, buckets = 0, []
+            for bound, number in zip((*BUCKETS_S, float("inf")), timed.counts, strict=True):
+                total += number
+                buckets.append(("+Inf" if bound == float("inf") else str(bound), total))
+            histogram.add_metric([name], buckets, timed.seconds)
+        yield count
+        yield histogram
+
+
+class _Gauges(Collector):
+    """Reads gauges when they are asked for."""
+
+    def __init__(self, readings: Sequence[Readings]) -> None:
+        self._readings = readings
+
+    def collect(self) -> Iterator[Metric]:
+        families = {
+            gauge: GaugeMetricFamily(gauge.name, gauge.about, labels=gauge.labels)
+            for gauge in metrics.GAUGES
+        }
+        for read in self._readings:
+            for gauge, values, value in read():
+                families[gauge].add_metric(values, value)
+        yield from families.values()

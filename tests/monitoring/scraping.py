@@ -1,0 +1,47 @@
+"""Answers of the addresses with metrics, read by prometheus-client's own parser."""
+
+import socket
+from typing import Final
+
+import httpx2
+from prometheus_client.parser import text_string_to_metric_families
+
+Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+_TRIES: Final = 50
+
+
+def scrape(port: int) -> Samples:
+    """Return the value of each sample by its name and labels."""
+    answer = httpx2.get(f"http://127.0.0.1:{port}/metrics", timeout=30)
+    assert answer.status_code == 200
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(answer.text)
+        for sample in family.samples
+    }
+
+
+def value(samples: Samples, name: str, **labels: str) -> float:
+    """Return the value of a sample, 0 if there is none."""
+    return samples.get((name, frozenset(labels.items())), 0)
+
+
+def neighbouring_ports(count: int) -> int:
+    """Return the first of several neighbouring ports on which no process listens."""
+    for _ in range(_TRIES):
+        with socket.socket() as first:
+            first.bind(("127.0.0.1", 0))
+            port: int = first.getsockname()[1]
+        if all(map(_is_free, range(port, port + count))):
+            return port
+    raise RuntimeError("there are no neighbouring free ports")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as tried:
+        try:
+            tried.bind(("127.0.0.1", port))
+        except (OSError, OverflowError):
+            return False
+    return True
