@@ -84,7 +84,7 @@ def create(
     receiving = Receiving.to(chosen, storage) if chosen.receivers else None
     watched: list[hang.Watched] = [reader.quick, reader.patient, reader.first_uses, writers]
     if receiving is not None:
-        watched.append(receiving.threads)
+        watched += receiving.watched
     background = [usage.job(reader.usage, note_uses_every)]
     if receiver is not None:
         background.append(upkeep.job(receiver.directory))

@@ -224,7 +224,8 @@ class Settings:
             + self.export_connections
             + PROBES,
             "ingester": self.ingest_connections,
-            "importer": self.receiver_connections if self.receivers else 0,
+            # At least one writes, and one looks keys up.
+            "importer": max(self.receiver_connections, 2) if self.receivers else 0,
             # The first uses of tokens are noted on one more connection while refreshes can be repeated.
             "worker": self.connections_of_jobs + (1 if self.refresh_retry_s else 0),
         }

@@ -466,10 +466,14 @@ $$;
 -- no connection of this kind has the key. Ending the connection waits until the transaction is over, as with an import
 -- (imports.sql). Where an application may read, the session of the connection is also one of a token (session.sql).
 -- What was answered with success must survive a crash, so the transaction does not commit like that of an import.
+-- Unless `p_opens`, the key is only looked up: without a session and, but once a minute, without a write, so that a
+-- look-up waits for nothing, and its commit for no disk.
+drop procedure if exists svc.open_receiver(bytea, text, integer, uuid, uuid, uuid, text, jsonb, boolean, text[]);
 create or replace procedure svc.open_receiver(
     p_key_hash            bytea,
     p_kind                text,
     p_version             integer,
+    p_opens               boolean default true,
     inout p_user_id       uuid    default null,
     inout p_connection_id uuid    default null,
     inout p_import_id     uuid    default null,
@@ -511,8 +515,15 @@ begin
      where key.key_hash = p_key_hash
        and connection.kind = p_kind
        and import.key_hash = p_key_hash
-       and import.status = 'running'
-       for share of import;
+       and import.status = 'running';
+    if p_opens then
+        perform from profile.import
+          where import.user_id = p_user_id
+            and import.import_id = p_import_id
+            and import.key_hash = p_key_hash
+            and import.status = 'running'
+            for share;
+    end if;
     if not found then
         raise exception using errcode = 'SV401', message = 'the key is unknown or was replaced';
     end if;
@@ -526,6 +537,9 @@ begin
                set last_used_at = now()
              where key.key_hash = p_key_hash;
         end if;
+    end if;
+    if not p_opens then
+        return;
     end if;
     execute format(
         'set local svc.user_id = %L; set local svc.import_id = %L; set local svc.import_key = %L; '

@@ -102,6 +102,29 @@ def test_a_key_opens_its_own_connection_alone(
         receive(importer, own, bob)
 
 
+def test_a_look_up_opens_no_session_and_does_not_wait_for_the_end_of_a_connection(
+    connect_as: Connect, owner: Rows, alice: Person
+) -> None:
+    importer = connect_as("importer")
+    own = connect(owner, alice, "listenbrainz")
+    receive(importer, own, alice)
+    look_up = "call svc.open_receiver(%s, 'listenbrainz', %s, p_opens => false)"
+
+    with owner.transaction():
+        owner.execute("select from profile.import for update")
+        with importer.transaction():
+            importer.execute("set local lock_timeout = '100 ms'")
+            opened = importer.execute(look_up, [key_hash(own), SCHEMA_VERSION]).fetchone()
+            seen = importer.execute("select count(*) from music.listen").fetchone()
+            written = importer.execute("select pg_current_xact_id_if_assigned()").fetchone()
+
+    assert opened is not None
+    assert opened[:2] == (alice.user_id, own.connection_id)
+    assert (seen, written) == ((0,), (None,))
+    with pytest.raises(psycopg.Error, match="unknown"):
+        importer.execute(look_up, [b"another", SCHEMA_VERSION])
+
+
 def test_a_forged_setting_opens_nothing(connect_as: Connect, owner: Rows, alice: Person) -> None:
     importer = connect_as("importer")
     own = connect(owner, alice, "listenbrainz")

@@ -3,15 +3,17 @@
     key ──► body ──► records, read in a thread ──► place ──► transaction ──► the application's own answer
     401     408, 413                               429, 503  401, 503
 
-The key is looked up before the body is read, and again in the transaction that writes, as with ingest. The
-drivers of the writers of imports are synchronous, so a delivery is written in a thread (``threads``). Places
-go round by person, those for keys too; keys that were never right go round by address.
+The key is looked up before the body is read, and again in the transaction that writes, as with ingest. All
+look-ups share a connection, since none of them waits for a lock. The drivers of the writers of imports are
+synchronous, so a delivery is written in a thread (``threads``). Places go round by person, those for keys
+too; keys that were never right go round by address.
 
 After any failure nothing of the delivery is written, and the application may send it again. Success is
 answered only after the commit, which waits for the disk.
 """
 
 import asyncio
+import json
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -25,10 +27,12 @@ from zoneinfo import ZoneInfo
 
 import psycopg
 from psycopg import errors
+from psycopg.pq.abc import PGresult
 from starlette.requests import Request
 
 from resourceserver.api import session
 from resourceserver.api.errors import Problem, StorageFull
+from resourceserver.api.hang import Watched
 from resourceserver.api.turns import Turns
 from resourceserver.ingest import route as ingest
 from resourceserver.integrations.imports import batches, deliveries
@@ -36,12 +40,16 @@ from resourceserver.integrations.imports.deliveries import Counts
 from resourceserver.integrations.imports.writing import Target
 from resourceserver.integrations.receivers.threads import Threads
 from resourceserver.integrations.records import Record, Refused, Sourced
-from shared import SCHEMA_VERSION, connections, database, keys, queries
+from shared import connections, database, keys, pipeline, queries, schema
+from shared.pipeline import Pipelines
 from shared.settings import Settings
 from shared.storage import Storage
 
 SQL: Final = queries.load(Path(__file__).with_name("receiving.sql"))
+_LOOK_KEY_UP: Final = pipeline.statement(SQL["look_key_up"])
 
+LOOK_UPS: Final = 256
+"""The most keys that are looked up or wait for it, all on one connection."""
 MOST_AT_ONCE: Final = 2
 """The most deliveries of one person that are written at once."""
 MOST_WAITING: Final = 16
@@ -90,6 +98,29 @@ class Opened(NamedTuple):
     """Whether what is sent is not to be kept."""
     scopes: frozenset[str]
     """What the application may read."""
+
+
+def opened_by(kind: str, key_hash: bytes, result: PGresult) -> Opened:
+    """Return the connection that has a key, from the result of a look-up or of its session's opening."""
+    user_id, connection_id, import_id, zone, settings, is_paused, scopes = (
+        (result.get_value(0, column) or b"").decode() for column in range(7)
+    )
+    return Opened(
+        key_hash,
+        kind,
+        UUID(user_id),
+        UUID(connection_id),
+        UUID(import_id),
+        ZoneInfo(zone),
+        json.loads(settings),
+        is_paused == "t",
+        # Postgres quotes no element that is a scope.
+        frozenset(filter(None, scopes.strip("{}").split(","))),
+    )
+
+
+def _key_values(kind: str, key_hash: bytes) -> dict[str, Any]:
+    return {"key_hash": key_hash, "kind": kind, **schema.VERSION}
 
 
 Work = Callable[[Target, Opened], T]
@@ -159,6 +190,8 @@ class Receiving:
 
     chosen: Settings
     threads: Threads
+    look_ups: Pipelines
+    """The connection for looking up keys."""
     opening: Turns
     """The places for looking up keys: by person where a key was right lately, else by address."""
     writing: Turns
@@ -169,20 +202,30 @@ class Receiving:
     @classmethod
     def to(cls, chosen: Settings, storage: Storage) -> "Receiving":
         """Return one for ``chosen``. Raises SettingsError without a login of the importer."""
-        size = chosen.receiver_connections
+        login = database.login(chosen, "importer")
+        # One connection is for keys: a look-up never waits for deliveries that are written.
+        size = max(chosen.receiver_connections - 1, 1)
         return cls(
             chosen,
-            Threads(database.login(chosen, "importer"), size, chosen.prepare),
-            Turns(size, 1),
-            # One thread is left for keys: a look-up never waits for deliveries that are written.
-            Turns(max(size - 1, 1), MOST_AT_ONCE, most_waiting=MOST_WAITING),
+            Threads(login, size, chosen.prepare),
+            Pipelines.to(
+                login, size=1, depth=LOOK_UPS, patience_s=session.QUICK_S, prepare=chosen.prepare
+            ),
+            Turns(LOOK_UPS, 1),
+            Turns(size, MOST_AT_ONCE, most_waiting=MOST_WAITING),
             Turns(ingest.LARGE_BODIES, 1, full=ingest.Busy, most_waiting=MOST_WAITING),
             storage,
         )
 
+    @property
+    def watched(self) -> tuple[Watched, ...]:
+        """The connections whose statements fail while the database hangs."""
+        return self.threads, self.look_ups
+
     async def close(self) -> None:
         """Close all connections."""
         await self.threads.close()
+        self.look_ups.close()
 
     async def open(self, request: Request, kind: str, key: str) -> Opened:
         """Return the connection that has a key.
@@ -203,7 +246,7 @@ class Receiving:
             if self.wrong.are_too_many(address, key_hash):
                 raise TooManyWrongKeys
             try:
-                opened = await self._in_thread(lambda: self._open(kind, key_hash))
+                opened = await self._look_up(kind, key_hash)
             except WrongKey:
                 self.wrong.note(address, key_hash)
                 raise
@@ -283,6 +326,15 @@ class Receiving:
         if self.storage.is_full():
             raise StorageFull
 
+    async def _look_up(self, kind: str, key_hash: bytes) -> Opened:
+        values = _key_values(kind, key_hash)
+        try:
+            (found,) = await self.look_ups.run(((_LOOK_KEY_UP, values),))
+        except psycopg.Error as error:
+            self._judge(error)
+            raise
+        return opened_by(kind, key_hash, found)
+
     async def _in_thread(self, work: Callable[[], T]) -> T:
         try:
             return await self.threads.run(work)
@@ -290,11 +342,14 @@ class Receiving:
             raise session.unavailable(error) from error
 
     def _transact(self, opened: Opened, work: Work[T]) -> T:
+        values = _key_values(opened.kind, opened.key_hash)
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 connection = self.threads.connection()
                 with connection.transaction():
-                    fresh = self._call(connection, opened.kind, opened.key_hash)
+                    found = connection.execute(SQL["open_receiver"], values).pgresult
+                    assert found is not None  # noqa: S101 -- a statement that was executed has a result
+                    fresh = opened_by(opened.kind, opened.key_hash, found)
                     return work(self._target(connection, fresh), fresh)
             except errors.ForeignKeyViolation:
                 if attempt == _ATTEMPTS:
@@ -302,37 +357,6 @@ class Receiving:
             except psycopg.Error as error:
                 self._judge(error)
         raise AssertionError
-
-    def _open(self, kind: str, key_hash: bytes) -> Opened:
-        try:
-            connection = self.threads.connection()
-            try:
-                return self._call(connection, kind, key_hash)
-            except psycopg.OperationalError:
-                # The database was restarted while the connection waited for its next use.
-                if not connection.broken or self.threads.is_halted:
-                    raise
-                return self._call(self.threads.connection(), kind, key_hash)
-        except psycopg.Error as error:
-            self._judge(error)
-            raise
-
-    def _call(self, connection: psycopg.Connection[Any], kind: str, key_hash: bytes) -> Opened:
-        values = {"key_hash": key_hash, "kind": kind, "version": SCHEMA_VERSION}
-        row = connection.execute(SQL["open_receiver"], values).fetchone()
-        assert row is not None  # noqa: S101 -- a procedure with results returns one row
-        user_id, connection_id, import_id, timezone, settings, is_paused, scopes = row
-        return Opened(
-            key_hash,
-            kind,
-            user_id,
-            connection_id,
-            import_id,
-            ZoneInfo(timezone),
-            settings,
-            is_paused,
-            frozenset(scopes),
-        )
 
     def _target(self, connection: psycopg.Connection[Any], opened: Opened) -> Target:
         return Target(
