@@ -35,7 +35,7 @@ MOST_ROWS: Final = 50
 ROWS: Final = 20
 """The rows of a list unless its arguments ask for more. An assistant pays for each."""
 LONG_ROWS: Final = 10
-"""The same for rows with many members or texts."""
+"""The same for rows with many members or texts, and for the first rows of a ranking."""
 IN_EVERY_ANSWER: Final = (
     " *_ms: milliseconds (*_text: in words); *_at: UTC (*_local: in tz); truncated: there is more."
 )

@@ -14,7 +14,7 @@ from resourceserver.api.bodies import Body, Count, Milliseconds, Percent
 from resourceserver.api.endpoint import Answers, Further
 from resourceserver.mcp import apps, names, tool
 from resourceserver.mcp.arguments import LISTED, WHOLE, Arguments, Filtered, Kind, Ranked
-from resourceserver.mcp.tool import ENTRY, MOST_BYTES, MOST_ROWS, ROWS, Page, Part, Tool
+from resourceserver.mcp.tool import ENTRY, LONG_ROWS, MOST_BYTES, MOST_ROWS, Page, Part, Tool
 from shared import pipeline
 from shared.pipeline import Step
 
@@ -68,7 +68,7 @@ class Breakdown(Ranked, Filtered):
     )
     top: Annotated[int, Field(ge=1, le=MOST), WHOLE] | None = Field(
         default=None,
-        description=f"Most rows; other sums up the rest. Default: {ROWS}, for keys of time {MOST_ROWS}.",
+        description=f"Most rows; other sums up the rest. Default: {LONG_ROWS}, for keys of time {MOST_ROWS}.",
     )
 
     @model_validator(mode="after")
@@ -103,7 +103,7 @@ class Breakdown(Ranked, Filtered):
         """Return the values with the keys and the number of rows."""
         keys = self.keys()
         is_of_time = set(keys) <= set(_OF_TIME)
-        top = self.top or (MOST_ROWS if is_of_time else ROWS)
+        top = self.top or (MOST_ROWS if is_of_time else LONG_ROWS)
         return super().values() | {
             "group_by": list(keys),
             "is_of_time": is_of_time,

@@ -6,10 +6,9 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from resourceserver import timeline
-from resourceserver.api.bodies import Body, Count, Milliseconds, Percent
+from resourceserver.api.bodies import Body, Count, Milliseconds, Percent, Timestamp
 from resourceserver.api.parameters import Listed
 from resourceserver.endpoints import music
-from resourceserver.endpoints.music import Listen
 from resourceserver.mcp import tool
 from resourceserver.mcp.arguments import WHOLE, InPeriod, Ranked
 from resourceserver.mcp.tool import MOST_ROWS, Page, Part, Tool
@@ -17,7 +16,7 @@ from resourceserver.mcp.tool import MOST_ROWS, Page, Part, Tool
 _TIMELINE: Final = Path(timeline.__file__).parent
 SQL: Final = tool.load(Path(__file__).with_name("listening.sql"), _TIMELINE / "timeline.sql")
 
-MOST_RECENT: Final = 5
+MOST_RECENT: Final = 3
 
 
 class Listening(Ranked, InPeriod):
@@ -56,6 +55,17 @@ class OtherListening(Body):
     play_count: Count
 
 
+class RecentPlay(Body):
+    """One play, without what only programs need; ``GET /api/v1/music/history`` has all members."""
+
+    listened_at: Timestamp
+    track: str
+    artist: str
+    album: str | None
+    played_ms: Milliseconds | None
+    skipped: bool | None
+
+
 class ListeningAnswer(Page):
     """Plays added up, their totals, and the newest of them."""
 
@@ -63,15 +73,17 @@ class ListeningAnswer(Page):
     data: list[ListeningRow]
     other: OtherListening
     totals: music.ListeningTotals
-    recent: list[Listen]
-    """The newest plays of the range, at most five."""
+    recent: list[RecentPlay]
+    """The newest plays of the range, at most three."""
 
 
 def _with_totals(answer: dict[str, Any]) -> dict[str, Any]:
     daily, history = answer.pop("music_daily"), answer.pop("music_history")
     return answer | {
         "totals": daily["totals"],
-        "recent": history["data"],
+        "recent": [
+            {name: play[name] for name in RecentPlay.model_fields} for play in history["data"]
+        ],
         "has_more": answer["truncated"],
     }
 
