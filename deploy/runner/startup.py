@@ -152,6 +152,7 @@ def _server(service: _Service, chosen: Settings) -> Server:
         chosen,
         lifeline=None,
         notify_socket=None,
+        auth_internal_url=chosen.auth_internal_url or _internal_url(chosen),
         sealing_private_keys=(),
         cookie_key=chosen.cookie_key if is_auth else None,
         dashboard_key=None if is_auth else chosen.dashboard_key,
@@ -177,6 +178,14 @@ def _server(service: _Service, chosen: Settings) -> Server:
 def _label(chosen: Settings, name: str) -> str:
     """Return what the lines of a process begin with: nothing before JSON, which names the process itself."""
     return f"{name}: " if chosen.log_format == "text" else ""
+
+
+def _internal_url(chosen: Settings) -> str | None:
+    """Return where the resource server reaches the authorization server behind a reverse proxy, which may be
+    unreachable from inside, or have a certificate that only browsers of its people trust."""
+    for address in chosen.auth_listen:
+        return f"http://{replace(address, host=address.reachable_hosts[0])}"
+    return None
 
 
 def _worker(chosen: Settings) -> Iterator[Server]:

@@ -13,7 +13,7 @@ import subprocess
 from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -27,6 +27,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from playwright.sync_api import Browser, Page, expect
 
+from deploy.migrate import migrate
 from shared.settings import Settings
 from tests.browser.conftest import ARGUMENTS, chromium_path, expect_signed_in
 from tests.browser.test_authorization import sign_in
@@ -314,6 +315,19 @@ def test_a_person_signs_in_with_a_cookie_that_is_sent_over_https_alone(
     for cookie in cookies:
         assert cookie["name"].startswith("__Host-")
         assert (cookie["secure"], cookie["httpOnly"], cookie["domain"]) == (True, True, AUTH)
+
+
+def test_a_person_sees_their_day_although_no_server_trusts_the_proxys_certificate(
+    page: Page, front: Site, person: str, deployment: Settings
+) -> None:
+    # Stores the dashboard, which the end of another test has removed.
+    migrate(replace(deployment, base_url=front.base_url), lambda _: None)
+    page.goto(f"{front.base_url}/")
+    sign_in(page, person)
+    page.get_by_role("button", name="Allow").click()
+
+    page.wait_for_url(f"{front.base_url}/")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Today")
 
 
 def test_a_passkey_belongs_to_the_public_name(page: Page, front: Site, person: str) -> None:
