@@ -28,7 +28,7 @@ endif
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-reach test-fast test-oldest check bench screenshots proof openapi lock chromium pgbouncer proxies gpsbabel remake
+.PHONY: help run test test-reach test-fast test-oldest check bench screenshots proof openapi settings lock chromium pgbouncer proxies gpsbabel remake
 
 help: ## List all targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -77,6 +77,9 @@ MARKS ?= hypothesis or provider or proof or long
 
 openapi: .venv/.dev ## Write docs/openapi.json again, the copy of the OpenAPI description
 	@$(BIN)/python -m tests.endpoints.snapshot
+
+settings: .venv/.dev ## Write deploy/svc.env.example again, the sample of all settings
+	@$(BIN)/svc settings > deploy/svc.env.example
 
 test-oldest: .venv/.dev ## Run the tests of SQL on PostgreSQL 15
 	@tests/oldest.sh $(ONLY)

@@ -44,6 +44,7 @@ _COMMANDS: Final = {
     "rollup": "deploy.operators.rollups:rollup",
     "sealing": "deploy.operators.sealing:sealing_group",
     "session": "authserver.cli.people:session",
+    "settings": "deploy.settings_file:print_settings",
     "summary": "deploy.operators.people:summary",
     "team": "deploy.operators.people:team",
     "today": "deploy.person.commands:today",
@@ -89,7 +90,7 @@ def _imported(name: str) -> Any:
 @click.pass_context
 def svc(context: click.Context) -> None:
     """Personal Activity Analytics Service: an API for the data that people measure about their lives."""
-    if _asks_for_help(context):
+    if _asks_for_help(context) or context.invoked_subcommand == "settings":
         context.obj = Settings()
     elif context.invoked_subcommand in _WITHOUT_DATABASE:
         context.obj = settings.read(

@@ -6,18 +6,16 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
 import click
-import psycopg
 
 from deploy import migrate
 from deploy.postgres import embedded
 from deploy.runner import startup
 from shared import database
-from shared.settings import Settings, SettingsError
+from shared.settings import Settings
 
 FIXABLE: Final = (embedded.EmbeddedError, migrate.MigrationError)
 """Errors that a user can fix; each message is one line."""
@@ -26,11 +24,8 @@ FIXABLE: Final = (embedded.EmbeddedError, migrate.MigrationError)
 def with_database(chosen: Settings, *, is_start: bool) -> Settings:
     """Return the settings with the URL of the embedded database that runs, unless the command starts one.
 
-    Raises SettingsError for an invalid connection string, EmbeddedError for a data directory
-    that cannot be read.
+    Raises EmbeddedError for a data directory that cannot be read.
     """
-    for name, url in _given_urls(chosen):
-        _check_url(name, url)
     # A server that has the URLs of its own roles does not need the owner's.
     if chosen.database_url is not None or chosen.role_urls:
         return chosen
@@ -41,26 +36,6 @@ def with_database(chosen: Settings, *, is_start: bool) -> Settings:
     if is_start:
         return chosen
     return replace(chosen, database_url=embedded.running_url(chosen.data_dir))
-
-
-def _given_urls(chosen: Settings) -> Iterator[tuple[str, str]]:
-    if chosen.database_url is not None:
-        yield "DATABASE_URL", chosen.database_url
-    for role, url in chosen.role_urls.items():
-        yield f"SVC_{role.upper()}_DATABASE_URL", url
-
-
-def _check_url(name: str, url: str) -> None:
-    """Raise SettingsError where libpq cannot read ``url``, of which the message repeats nothing."""
-    try:
-        ports = psycopg.conninfo.conninfo_to_dict(url).get("port", "")
-        # With a slash in the password, libpq takes the text before it for the port and repeats it in an
-        # error.
-        is_url = all(not port or port.isdecimal() for port in str(ports).split(","))
-    except (psycopg.ProgrammingError, UnicodeError):
-        is_url = False
-    if not is_url:
-        raise SettingsError(f"{name} is not a connection string of PostgreSQL")
 
 
 @click.command("up")

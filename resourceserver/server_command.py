@@ -34,12 +34,15 @@ def serve(chosen: Settings, listen: tuple[str, ...], workers: int) -> None:
     """Run the resource server alone."""
     if chosen.jobs and not chosen.worker:
         click.echo(_WITHOUT_WORKER, err=True)
+    # It writes what applications send as the importer.
+    roles = (*_ROLES, "importer") if chosen.receivers else _ROLES
     serving.serve(
         "resourceserver.app:create",
         chosen,
-        {role: database.role_url(chosen, role) for role in _ROLES},
+        {role: database.role_url(chosen, role) for role in roles},
         listening.of_option(listen) or chosen.base_listeners,
         metrics_listen=chosen.base_metrics,
+        public=("SVC_BASE_URL", chosen.base_url),
         workers=workers,
     )
 

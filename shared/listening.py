@@ -118,6 +118,41 @@ def _parse(text: str) -> Address:
     return Address(host, int(port))
 
 
+def is_loopback(host: str) -> bool:
+    """Whether ``host`` is this machine for browsers too, which trust it without https."""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def check_served(name: str, url: str, listen: Listen) -> None:
+    """Raise AddressError where nobody would reach a server at ``url``, the public address ``name``.
+
+    This is known for http alone, which is on this machine: https is a reverse proxy's, which may reach the
+    server anywhere. A server that listens on all addresses may be in a container, whose ports have other
+    numbers outside.
+    """
+    parts = urlsplit(url)
+    if parts.scheme == "https":
+        return
+    given = parts.hostname or ""
+    hosts = {given} if given.replace(".", "").isdecimal() or ":" in given else set(LOOPBACK)
+    for address in listen.addresses:
+        if _ANY.keys() & set(address.hosts):
+            return
+        if address.port == port_of(url) and hosts & set(address.hosts):
+            return
+    where = ", ".join(map(str, listen.addresses))
+    raise AddressError(
+        f"{name} is {url}, where nobody would reach this server: {listen.source} has it listen on {where};"
+        " set both to the same address and port, or name the reverse proxy between them in"
+        " SVC_TRUSTED_PROXIES"
+    )
+
+
 def port_of(url: str) -> int:
     """Return the port of an http(s) address."""
     parts = urlsplit(url)

@@ -58,13 +58,15 @@ def serve(
     listen: Listen,
     *,
     metrics_listen: Listen,
+    public: tuple[str, str],
     workers: int,
 ) -> None:
     """Run the application factory ``application`` ("module:function") until a signal ends it.
 
     They answer with their metrics at ``metrics_listen``, if it has an address.
     Its processes get the settings of ``chosen`` and the URLs of their own roles in their environment, but
-    never the owner's. Raises AddressError, and SettingsError if they have the keys of the worker.
+    never the owner's. ``public`` is the setting of its public address, and the address. Raises
+    AddressError, and SettingsError if they have the keys of the worker.
     """
     if chosen.sealing_private_keys:
         raise SettingsError(
@@ -72,6 +74,8 @@ def serve(
             " secrets of connections; start this one with SVC_SEALING_PUBLIC_KEY instead"
         )
     storage.check_setting(chosen)
+    if not chosen.trusted_proxies:
+        listening.check_served(*public, listen)
     sockets = listening.bind(listen)
     metrics.check(metrics_listen, workers)
     os.environ.update(settings.environment(replace(chosen, processes=workers), role_urls))

@@ -1,7 +1,18 @@
 """All settings, read once from the environment; no other module reads it.
 
 A secret may be given as NAME or, better, as NAME_FILE with the path of a file that contains it; the
-file wins. A path that cannot be read stops the start.
+file wins. A setting that cannot be used stops the start of every process with one line, which names all
+such settings, says why, and repeats no secret.
+
+A new setting needs:
+
+1. a field of Settings, below which stands its text: the name of its variable, a colon, and what it means.
+   From this text ``svc settings`` makes deploy/svc.env.example. Say the default in the text if it is not
+   the field's own, with the words "by default". A secret has ``repr=False``;
+2. a line in ``_read``, whose function raises a Fault for what cannot be used, and a line in ``environment``;
+3. examples in tests/unit/settings_examples.py: one value that can be used, and those that cannot, each with
+   the words of its Fault. The tests fail without them, and try them;
+4. ``make settings``, and a row in the table of README.md if operators should know of it first.
 """
 
 import json
@@ -37,16 +48,26 @@ class SettingsError(Exception):
     """A setting that is missing or wrong; the message is one line that names it."""
 
 
+class Fault(SettingsError):
+    """Why a variable, or several together, cannot be used."""
+
+    def __init__(self, reason: str, *names: str) -> None:
+        """``names`` are the variables without which the others can be read."""
+        super().__init__(reason)
+        self.names = names
+
+
 @dataclass(frozen=True)
 class Provider:
     """An OpenID Connect provider at which people may sign in; the operator configures all of it."""
 
     issuer: str
-    """SVC_PROVIDER_ISSUER: exactly as the provider spells it."""
+    """SVC_PROVIDER_ISSUER: the issuer of an OpenID Connect provider at which people may sign in too,
+    exactly as the provider spells it. It needs the id, the secret and the name below."""
     client_id: str
     """SVC_PROVIDER_CLIENT_ID: the id of this service at the provider."""
     client_secret: str = field(repr=False)
-    """SVC_PROVIDER_CLIENT_SECRET."""
+    """SVC_PROVIDER_CLIENT_SECRET: the secret of this service at the provider."""
     name: str
     """SVC_PROVIDER_NAME: the name that people know, for buttons and sentences."""
     domains: tuple[str, ...] = ()
@@ -82,16 +103,19 @@ class Settings:
     worker_metrics_listen: tuple[Address, ...] = ()
     """SVC_WORKER_METRICS_LISTEN: the same for the worker."""
     data_dir: Path = Path(".data")
-    """SVC_DATA_DIR: embedded database, generated passwords and keys."""
+    """SVC_DATA_DIR: the directory of the embedded database and of generated passwords and keys; by default
+    /var/lib/svc for root, else .data."""
     state_dir: Path = Path("~/.local/state/svc")
     """The directory svc in XDG_STATE_HOME: the state of commands that send from this machine."""
     config_dir: Path = Path("~/.config/svc")
     """The directory svc in XDG_CONFIG_HOME: the login of the person who uses this machine (``svc login``)."""
     database_url: str | None = field(default=None, repr=False)
-    """DATABASE_URL: a login that may create roles; None starts an embedded PostgreSQL."""
+    """DATABASE_URL: a login that may create roles, as postgresql://user:password@host/database; by default
+    ``svc up`` starts an embedded PostgreSQL."""
     role_urls: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """SVC_AUTHSERVER_DATABASE_URL, SVC_READER_..., SVC_INGESTER_..., SVC_IMPORTER_..., SVC_WORKER_...: by
-    role."""
+    """SVC_AUTHSERVER_DATABASE_URL, SVC_READER_DATABASE_URL, SVC_INGESTER_DATABASE_URL,
+    SVC_IMPORTER_DATABASE_URL, SVC_WORKER_DATABASE_URL: the login of each role, for a process without
+    DATABASE_URL; by default DATABASE_URL with the password that ``svc migrate`` has made for the role."""
     cookie_key: str | None = field(default=None, repr=False)
     """SVC_COOKIE_KEY: signs cookies, forms and refresh tokens, and keys the hashes by which attempts are
     counted; the same on every authorization server of a deployment."""
@@ -108,18 +132,19 @@ class Settings:
     """SVC_FETCH_NETWORKS: with commas between them, networks of the operator's own from which calendars and
     the like may be fetched, although they are not public; by default none."""
     full_urls: bool = False
-    """SVC_FULL_URLS: keep query and fragment of visited addresses (default: they are dropped)."""
+    """SVC_FULL_URLS: whether query and fragment of visited addresses are kept."""
     loopback_port_may_vary: bool | None = None
-    """SVC_LOOPBACK_PORT_MAY_VARY: RFC 8252, section 7.3, for http loopback redirects. By default (None) the
-    port may vary only for clients that are described by a document."""
+    """SVC_LOOPBACK_PORT_MAY_VARY: whether the port of an http loopback redirect may differ from the
+    registered one (RFC 8252, section 7.3); by default only for clients that are described by a document."""
     device_authorization: bool = False
     """SVC_DEVICE_AUTHORIZATION: whether applications on devices without a browser may show a code that their
     person enters in another browser (RFC 8628)."""
     client_metadata_documents: bool = False
-    """SVC_CLIENT_METADATA_DOCUMENTS: accept addresses of client id metadata documents as client ids; by
+    """SVC_CLIENT_METADATA_DOCUMENTS: whether addresses of client id metadata documents are client ids; by
     default if SVC_AUTH_URL is https."""
     prepare: bool = True
-    """SVC_DATABASE_PREPARE: off for connection poolers without support for prepared statements."""
+    """SVC_DATABASE_PREPARE: whether statements are prepared; off for connection poolers without support for
+    prepared statements."""
     quick_connections: int = 2
     """SVC_QUICK_CONNECTIONS: most connections to the database that one process of the resource server has for
     short index searches. Many requests share one. Probes have two more."""
@@ -181,11 +206,11 @@ class Settings:
     """SVC_REFRESH_RETRY_SECONDS: for how many seconds an application that has lost the answer to a refresh
     can repeat it, unless one of the new tokens was used; at most 30, and 0 for not at all."""
     deployment: Deployment = "self_hosted"
-    """SVC_DEPLOYMENT: self_hosted, or hosted if the operator runs the service for others; the capabilities
-    contain it."""
+    """SVC_DEPLOYMENT: what the capabilities answer: self_hosted, or hosted if the operator runs the service
+    for others."""
     jobs: bool = True
-    """SVC_JOBS: off starts a server without any job of its own: no rollups, summaries or janitor. The last
-    use of tokens is then written only when the server stops. ``svc up`` then starts no worker."""
+    """SVC_JOBS: whether a server runs jobs of its own, such as rollups, summaries and the janitor. With off,
+    the last use of tokens is written only when the server stops, and ``svc up`` starts no worker."""
     worker: bool = False
     """SVC_WORKER: on if a worker (``svc resource work``) runs beside the resource servers, which then leave
     rollups and summaries to it; ``svc up`` sets it."""
@@ -269,22 +294,44 @@ def _listeners(prefix: str, addresses: tuple[Address, ...], url: str) -> Listen:
 
 
 def read(environment: Mapping[str, str] = os.environ) -> Settings:
-    """Return the settings in ``environment``. Raises SettingsError."""
+    """Return the settings in ``environment``. Raises SettingsError, which names all faulty ones."""
+    remaining, faults = dict(environment), list[str]()
+    while True:
+        try:
+            chosen = _read(remaining)
+        except Fault as fault:
+            faults.append(str(fault))
+            # Without its variables the others can be read, so that one start names every fault.
+            others = {name: value for name, value in remaining.items() if name not in fault.names}
+            if others == remaining:
+                break
+            remaining = others
+        else:
+            break
+    if faults:
+        raise SettingsError("; ".join(faults))
+    return chosen
+
+
+def _read(environment: Mapping[str, str]) -> Settings:
+    """Return the settings in ``environment``. Raises Fault for the first that is faulty."""
     data_dir = _data_dir(environment)
     deployment = _deployment(environment, "SVC_DEPLOYMENT")
     role_urls = {
         role: url
         for role in ROLES
-        if (url := _secret(environment, f"SVC_{role.upper()}_DATABASE_URL")) is not None
+        if (url := _database_url(environment, f"SVC_{role.upper()}_DATABASE_URL")) is not None
     }
     auth_url = _public_url(environment, "SVC_AUTH_URL", Settings.auth_url)
     base_url = _public_url(environment, "SVC_BASE_URL", Settings.base_url)
     if auth_url == base_url:
-        raise SettingsError(
-            f"SVC_AUTH_URL and SVC_BASE_URL are both {auth_url}: {_ORIGIN_OF_ITS_OWN}"
+        raise Fault(
+            f"SVC_AUTH_URL and SVC_BASE_URL are both {auth_url}: {_ORIGIN_OF_ITS_OWN}",
+            "SVC_AUTH_URL",
+            "SVC_BASE_URL",
         )
     public_key, private_keys = _sealing_keys(environment)
-    database_url = _secret(environment, "DATABASE_URL")
+    database_url = _database_url(environment, "DATABASE_URL")
     return Settings(
         auth_url=auth_url,
         base_url=base_url,
@@ -299,8 +346,8 @@ def read(environment: Mapping[str, str] = os.environ) -> Settings:
         config_dir=_own_dir(environment, "XDG_CONFIG_HOME", Settings.config_dir),
         database_url=database_url,
         role_urls=role_urls,
-        cookie_key=_secret(environment, "SVC_COOKIE_KEY"),
-        dashboard_key=_secret(environment, "SVC_DASHBOARD_KEY"),
+        cookie_key=_key(environment, "SVC_COOKIE_KEY"),
+        dashboard_key=_key(environment, "SVC_DASHBOARD_KEY"),
         sealing_public_key=public_key,
         sealing_private_keys=private_keys,
         fetch_networks=_networks(environment, "SVC_FETCH_NETWORKS", _EVERY_NETWORK_IS_ALLOWED),
@@ -316,11 +363,11 @@ def read(environment: Mapping[str, str] = os.environ) -> Settings:
         **{name: _size(environment, name) for name in _SIZES},
         trusted_proxies=_networks(environment, "SVC_TRUSTED_PROXIES", _EVERYBODY_IS_TRUSTED),
         provider=_provider(environment),
-        operator_contact=_contact(environment, "SVC_OPERATOR_CONTACT"),
+        operator_contact=_line(environment, "SVC_OPERATOR_CONTACT"),
         receivers=_receivers(environment, "SVC_RECEIVERS"),
         mcp_origins=_origins(environment, "SVC_MCP_ORIGINS"),
         upload_dir=_upload_dir(environment, data_dir, deployment),
-        upload_mib=_count(environment, "SVC_UPLOAD_MIB", Settings.upload_mib),
+        upload_mib=_count(environment, "SVC_UPLOAD_MIB", Settings.upload_mib, least=1),
         upload_free_mib=_count(environment, "SVC_UPLOAD_FREE_MIB", Settings.upload_free_mib),
         storage_dir=_storage_dir(
             environment, data_dir, is_embedded=not (database_url or role_urls)
@@ -331,7 +378,12 @@ def read(environment: Mapping[str, str] = os.environ) -> Settings:
         refreshes_per_hour=_count(
             environment, "SVC_REFRESHES_PER_HOUR", Settings.refreshes_per_hour
         ),
-        refresh_retry_s=_refresh_retry_s(environment),
+        refresh_retry_s=_count(
+            environment,
+            "SVC_REFRESH_RETRY_SECONDS",
+            Settings.refresh_retry_s,
+            most=_LONGEST_REFRESH_RETRY_S,
+        ),
         registrations_per_hour=_count(
             environment, "SVC_REGISTRATIONS_PER_HOUR", Settings.registrations_per_hour
         ),
@@ -342,8 +394,8 @@ def read(environment: Mapping[str, str] = os.environ) -> Settings:
         jobs=_switch(environment, "SVC_JOBS", default=True),
         worker=_switch(environment, "SVC_WORKER", default=False),
         log_format=_log_format(environment, "SVC_LOG_FORMAT"),
-        commit=environment.get("SVC_BUILD_COMMIT") or "unknown",
-        built_at=environment.get("SVC_BUILD_TIME") or None,
+        commit=_line(environment, "SVC_BUILD_COMMIT") or Settings.commit,
+        built_at=_line(environment, "SVC_BUILD_TIME"),
         processes=_count(environment, "SVC_PROCESSES", Settings.processes),
         lifeline=_descriptor(environment, "SVC_LIFELINE"),
         notify_socket=environment.get("NOTIFY_SOCKET") or None,
@@ -421,9 +473,9 @@ def environment(chosen: Settings, role_urls: Mapping[str, str]) -> dict[str, str
 
 
 def _data_dir(environment: Mapping[str, str]) -> Path:
-    given = environment.get("SVC_DATA_DIR")
-    if given:
-        return Path(given).absolute()
+    given = _directory(environment, "SVC_DATA_DIR")
+    if given is not None:
+        return given
     return Path("/var/lib/svc") if os.geteuid() == 0 else Path(".data").absolute()
 
 
@@ -435,8 +487,20 @@ def _upload_dir(
             return None
         case None | "":
             return None if deployment == "hosted" else data_dir / "uploads"
-        case given:
-            return Path(given).absolute()
+        case _:
+            return _directory(environment, "SVC_UPLOAD_DIR")
+
+
+def _directory(environment: Mapping[str, str], name: str) -> Path | None:
+    """Return a directory, which need not exist yet, or None if the variable is not set."""
+    given = environment.get(name)
+    if not given:
+        return None
+    path = Path(given).absolute()
+    # os.path, unlike Path, gives an answer where this login may not look.
+    if os.path.exists(path) and not os.path.isdir(path):
+        raise Fault(f"{name}: {given!r} is no directory", name)
+    return path
 
 
 def _storage_dir(
@@ -462,10 +526,50 @@ def _secret(environment: Mapping[str, str], name: str) -> str | None:
     path = environment.get(f"{name}_FILE")
     if not path:
         return environment.get(name) or None
+    # The messages do not repeat the path: the variable may have the secret itself by mistake.
     try:
-        return Path(path).read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{name}_FILE: cannot read {path}: {error}") from error
+        content = Path(path).read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise Fault(f"{name}_FILE: cannot be read: {error.strerror}", f"{name}_FILE") from None
+    except UnicodeDecodeError:
+        raise Fault(f"{name}_FILE: the file is not text in UTF-8", f"{name}_FILE") from None
+    if not content:
+        raise Fault(f"{name}_FILE: the file is empty", f"{name}_FILE")
+    return content
+
+
+_SHORTEST_KEY: Final = 32
+
+
+def _key(environment: Mapping[str, str], name: str) -> str | None:
+    """Return the random text of a key, or None without one. Raises Fault, which does not repeat it."""
+    key = _secret(environment, name)
+    if key is not None and len(key) < _SHORTEST_KEY:
+        raise Fault(
+            f"{name}: fewer than {_SHORTEST_KEY} characters; 'openssl rand -base64 32' prints a key",
+            name,
+            f"{name}_FILE",
+        )
+    return key
+
+
+def _database_url(environment: Mapping[str, str], name: str) -> str | None:
+    """Return a connection string, or None without one. Raises Fault, which repeats nothing of it."""
+    url = _secret(environment, name)
+    if url is None:
+        return None
+    import psycopg  # noqa: PLC0415 -- people's own commands need no database driver
+
+    try:
+        ports = psycopg.conninfo.conninfo_to_dict(url).get("port", "")
+        # With a slash in the password, libpq takes the text before it for the port and repeats it in an
+        # error.
+        is_url = all(not port or port.isdecimal() for port in str(ports).split(","))
+    except (psycopg.ProgrammingError, UnicodeError):
+        is_url = False
+    if not is_url:
+        raise Fault(f"{name} is not a connection string of PostgreSQL", name, f"{name}_FILE")
+    return url
 
 
 _ORIGIN_OF_ITS_OWN: Final = (
@@ -477,9 +581,16 @@ _ORIGIN_OF_ITS_OWN: Final = (
 def _public_url(environment: Mapping[str, str], name: str, default: str) -> str:
     """Return the origin of one of the two servers, spelled as browsers and clients spell it."""
     given = environment.get(name) or default
-    if re.fullmatch(r"https?://[^/?#]+/+[^/?#]+.*", given):
-        raise SettingsError(f"{name}: {given!r} must have no path: {_ORIGIN_OF_ITS_OWN}")
-    return _without_usual_port(_origin(environment, name, default))
+    if re.fullmatch(r"https?://[^/?#@]+/+[^/?#@]+", given):
+        raise Fault(f"{name}: {given!r} must have no path: {_ORIGIN_OF_ITS_OWN}", name)
+    origin = _without_usual_port(_origin(environment, name, default))
+    if origin.startswith("http:") and not listening.is_loopback(urlsplit(origin).hostname or ""):
+        raise Fault(
+            f"{name}: {origin} must be https: http is for loopback addresses alone, such as {default};"
+            " a reverse proxy adds https (deploy/proxy)",
+            name,
+        )
+    return origin
 
 
 def _internal_url(environment: Mapping[str, str], name: str) -> str | None:
@@ -489,11 +600,12 @@ def _internal_url(environment: Mapping[str, str], name: str) -> str | None:
 def _origin(environment: Mapping[str, str], name: str, default: str) -> str:
     """Return an http(s) address without path, query or trailing slash."""
     given = environment.get(name) or default
+    shape = "must look like https://host or http://host:port"
     try:
         parts = urlsplit(given)
         port = parts.port
     except ValueError as error:
-        raise SettingsError(f"{name}: {given!r} is not an address: {error}") from error
+        raise Fault(f"{name}: {_printable(given)} is not an address: {error}", name) from error
     if (
         parts.scheme not in ("http", "https")
         or not parts.hostname
@@ -502,9 +614,15 @@ def _origin(environment: Mapping[str, str], name: str, default: str) -> str:
         or parts.query
         or parts.fragment
         or parts.username is not None
+        or not re.fullmatch(r"[!-~]+", given)
     ):
-        raise SettingsError(f"{name}: {given!r} must look like https://host or http://host:port")
+        raise Fault(f"{name}: {_printable(given)} {shape}", name)
     return f"{parts.scheme}://{parts.netloc.lower()}"
+
+
+def _printable(url: str) -> str:
+    """Return an address as a message repeats it: without a password, and without what a query may hold."""
+    return repr(re.sub(r"[?#].*", "", re.sub(r"[^/]*@", "...@", url), flags=re.DOTALL))
 
 
 def _receivers(environment: Mapping[str, str], name: str) -> tuple[str, ...]:
@@ -513,7 +631,7 @@ def _receivers(environment: Mapping[str, str], name: str) -> tuple[str, ...]:
     for each in given:
         if each not in connections.RECEIVERS:
             known = ", ".join(connections.RECEIVERS)
-            raise SettingsError(f"{name}: {each!r} is none of {known}")
+            raise Fault(f"{name}: {each!r} is none of {known}", name)
     return tuple(dict.fromkeys(given))
 
 
@@ -523,7 +641,7 @@ def _origins(environment: Mapping[str, str], name: str) -> tuple[str, ...]:
     for each in given:
         # No browser sends these, so such an entry would never match, without any warning.
         if not each.isascii() or "*" in each:
-            raise SettingsError(f"{name}: {each!r} must name one host, in ASCII (xn--...)")
+            raise Fault(f"{name}: {_printable(each)} must name one host, in ASCII (xn--...)", name)
     return tuple(_without_usual_port(_origin({name: each}, name, "")) for each in given)
 
 
@@ -535,27 +653,24 @@ def _addresses(environment: Mapping[str, str], name: str) -> tuple[Address, ...]
     try:
         return listening.parse(environment.get(name, ""))
     except ValueError as error:
-        raise SettingsError(f"{name}: {error}") from error
+        raise Fault(f"{name}: {error}", name) from error
 
 
-def _count(environment: Mapping[str, str], name: str, default: int) -> int:
-    given = environment.get(name, "").strip()
-    if not given:
-        return default
-    if not (given.isascii() and given.isdecimal() and len(given) <= 9):
-        raise SettingsError(f"{name}: {given!r} is not a whole number of at most nine digits")
-    return int(given)
-
-
+_MOST: Final = 999_999_999
 _LONGEST_REFRESH_RETRY_S: Final = 30
 
 
-def _refresh_retry_s(environment: Mapping[str, str]) -> int:
-    name = "SVC_REFRESH_RETRY_SECONDS"
-    seconds = _count(environment, name, Settings.refresh_retry_s)
-    if seconds > _LONGEST_REFRESH_RETRY_S:
-        raise SettingsError(f"{name}: {seconds} is more than {_LONGEST_REFRESH_RETRY_S}")
-    return seconds
+def _count(
+    environment: Mapping[str, str], name: str, default: int, *, least: int = 0, most: int = _MOST
+) -> int:
+    """Return a whole number between ``least`` and ``most``."""
+    given = environment.get(name, "").strip()
+    if not given:
+        return default
+    is_number = given.isascii() and given.isdecimal() and len(given) <= len(str(_MOST))
+    if not is_number or not least <= int(given) <= most:
+        raise Fault(f"{name}: {given!r} is not a whole number between {least} and {most}", name)
+    return int(given)
 
 
 _SIZES: Final = tuple(
@@ -570,10 +685,8 @@ def _variable(name: str) -> str:
 
 def _size(environment: Mapping[str, str], name: str) -> int:
     """Return the number of connections that the field ``name`` allows."""
-    size = _count(environment, _variable(name), getattr(Settings, name))
-    if not 1 <= size <= _LARGEST_SIZE:
-        raise SettingsError(f"{_variable(name)}: {size} is not between 1 and {_LARGEST_SIZE}")
-    return size
+    default = getattr(Settings, name)
+    return _count(environment, _variable(name), default, least=1, most=_LARGEST_SIZE)
 
 
 def _deployment(environment: Mapping[str, str], name: str) -> Deployment:
@@ -583,7 +696,7 @@ def _deployment(environment: Mapping[str, str], name: str) -> Deployment:
         case "hosted":
             return "hosted"
         case given:
-            raise SettingsError(f"{name}: {given!r} is neither self_hosted nor hosted")
+            raise Fault(f"{name}: {given!r} is neither self_hosted nor hosted", name)
 
 
 def _log_format(environment: Mapping[str, str], name: str) -> LogFormat:
@@ -593,14 +706,14 @@ def _log_format(environment: Mapping[str, str], name: str) -> LogFormat:
         case "json":
             return "json"
         case given:
-            raise SettingsError(f"{name}: {given!r} is neither text nor json")
+            raise Fault(f"{name}: {given!r} is neither text nor json", name)
 
 
 def _switch(environment: Mapping[str, str], name: str, *, default: bool) -> bool:
     given = environment.get(name, "").lower()
     if given in ("", "1", "true", "yes", "on", "0", "false", "no", "off"):
         return default if not given else given in ("1", "true", "yes", "on")
-    raise SettingsError(f"{name}: {given!r} is neither on nor off")
+    raise Fault(f"{name}: {given!r} is neither on nor off", name)
 
 
 def _switch_if_set(environment: Mapping[str, str], name: str) -> bool | None:
@@ -618,14 +731,14 @@ def _networks(environment: Mapping[str, str], name: str, objection: str) -> tupl
         # The web server would take text that is no network for a name, which never matches a client.
         networks = tuple(ip_network(each.strip()) for each in given if each.strip())
     except ValueError as error:
-        raise SettingsError(f"{name}: {error}") from error
+        raise Fault(f"{name}: {error}", name) from error
     if any(network.prefixlen == 0 for network in networks):
-        raise SettingsError(f"{name}: {objection}")
+        raise Fault(f"{name}: {objection}", name)
     return tuple(map(str, networks))
 
 
 def _sealing_keys(environment: Mapping[str, str]) -> tuple[str | None, tuple[str, ...]]:
-    """Return the public key and the private keys. Raises SettingsError, which repeats none of them."""
+    """Return the public key and the private keys. Raises Fault, which repeats none of them."""
     public_name, private_name = "SVC_SEALING_PUBLIC_KEY", "SVC_SEALING_PRIVATE_KEYS"
     public = environment.get(public_name, "").strip() or None
     given = (_secret(environment, private_name) or "").split(",")
@@ -641,21 +754,21 @@ def _sealing_keys(environment: Mapping[str, str]) -> tuple[str | None, tuple[str
         name = private_name
         halves = [sealing.public_key_of(each) for each in private]
     except sealing.NotAKey as error:
-        raise SettingsError(f"{name}: {error}") from None
+        raise Fault(f"{name}: {error}", name, f"{name}_FILE") from None
     if halves and public is not None and public not in halves:
-        raise SettingsError(
-            f"{public_name}: no key of {private_name} opens what is sealed to this one"
+        raise Fault(
+            f"{public_name}: no key of {private_name} opens what is sealed to this one", public_name
         )
     return public or halves[0], private
 
 
-_LONGEST_CONTACT: Final = 200
+_LONGEST_LINE: Final = 200
 
 
-def _contact(environment: Mapping[str, str], name: str) -> str | None:
+def _line(environment: Mapping[str, str], name: str) -> str | None:
     given = environment.get(name, "").strip()
-    if not given.isprintable() or len(given) > _LONGEST_CONTACT:
-        raise SettingsError(f"{name}: at most {_LONGEST_CONTACT} characters that can be read")
+    if not given.isprintable() or len(given) > _LONGEST_LINE:
+        raise Fault(f"{name}: must be at most {_LONGEST_LINE} characters that can be read", name)
     return given or None
 
 
@@ -663,58 +776,65 @@ _DOMAIN: Final = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z0-9
 _LONGEST_PROVIDER_NAME: Final = 40
 
 
+_PROVIDER: Final = "SVC_PROVIDER_"
+
+
 def _provider(environment: Mapping[str, str]) -> Provider | None:
-    """Return the provider that is set, or None. Raises SettingsError if only a part of it is set."""
-    prefix = "SVC_PROVIDER_"
+    """Return the provider that is set, or None. Raises Fault if only a part of it is set."""
     given = {
-        "ISSUER": environment.get(f"{prefix}ISSUER"),
-        "CLIENT_ID": environment.get(f"{prefix}CLIENT_ID"),
-        "CLIENT_SECRET": _secret(environment, f"{prefix}CLIENT_SECRET"),
-        "NAME": environment.get(f"{prefix}NAME", "").strip(),
+        "ISSUER": environment.get(f"{_PROVIDER}ISSUER"),
+        "CLIENT_ID": environment.get(f"{_PROVIDER}CLIENT_ID", "").strip(),
+        "CLIENT_SECRET": _secret(environment, f"{_PROVIDER}CLIENT_SECRET"),
+        "NAME": environment.get(f"{_PROVIDER}NAME", "").strip(),
     }
-    domains = _domains(environment, f"{prefix}DOMAINS")
-    if not any(given.values()) and not domains:
+    domains = _domains(environment, f"{_PROVIDER}DOMAINS")
+    ends_grants = _switch(environment, f"{_PROVIDER}LOGOUT_ENDS_GRANTS", default=False)
+    if not any(given.values()) and not domains and not ends_grants:
         return None
-    missing = [f"{prefix}{name}" for name, value in given.items() if not value]
+    # One part less would be another fault: that the provider is incomplete.
+    every = [name for name in environment if name.startswith(_PROVIDER)]
+    missing = [f"{_PROVIDER}{name}" for name, value in given.items() if not value]
     if missing:
-        raise SettingsError(f"{', '.join(missing)}: needed with the others of {prefix}...")
-    name = given["NAME"] or ""
-    if not name.isprintable() or len(name) > _LONGEST_PROVIDER_NAME:
-        raise SettingsError(
-            f"{prefix}NAME: at most {_LONGEST_PROVIDER_NAME} characters that can be read"
+        raise Fault(f"{', '.join(missing)}: needed with the others of {_PROVIDER}...", *every)
+    for name, most in (("CLIENT_ID", _LONGEST_LINE), ("NAME", _LONGEST_PROVIDER_NAME)):
+        text = given[name] or ""
+        if not text.isprintable() or len(text) > most:
+            said = f"must be at most {most} characters that can be read"
+            raise Fault(f"{_PROVIDER}{name}: {said}", *every)
+    issuer = given["ISSUER"] or ""
+    if not _is_issuer(issuer):
+        raise Fault(
+            f"{_PROVIDER}ISSUER: {_printable(issuer)} must look like https://host or https://host/path; "
+            "http is for loopback addresses alone",
+            *every,
         )
     return Provider(
-        issuer=_issuer(f"{prefix}ISSUER", given["ISSUER"] or ""),
+        issuer=issuer,
         client_id=given["CLIENT_ID"] or "",
         client_secret=given["CLIENT_SECRET"] or "",
-        name=name,
+        name=given["NAME"] or "",
         domains=domains,
-        logout_ends_grants=_switch(environment, f"{prefix}LOGOUT_ENDS_GRANTS", default=False),
+        logout_ends_grants=ends_grants,
     )
 
 
-def _issuer(name: str, given: str) -> str:
-    """Return ``given`` unchanged, because clients compare issuers character by character."""
+def _is_issuer(given: str) -> bool:
+    """Whether ``given`` is an issuer. It is kept unchanged, because clients compare every character."""
     try:
         parts = urlsplit(given)
         port = parts.port
-    except ValueError as error:
-        raise SettingsError(f"{name}: {given!r} is not an address: {error}") from error
+    except ValueError:
+        return False
     is_loopback = parts.hostname in ("localhost", "127.0.0.1", "::1")
-    if (
-        not (parts.scheme == "https" or (parts.scheme == "http" and is_loopback))
-        or not parts.hostname
-        or port == 0
-        or "?" in given
-        or "#" in given
-        or parts.username is not None
-        or not re.fullmatch(r"[!-~]+", given)
-    ):
-        raise SettingsError(
-            f"{name}: {given!r} must look like https://host or https://host/path; "
-            "http is for loopback addresses alone"
-        )
-    return given
+    return (
+        (parts.scheme == "https" or (parts.scheme == "http" and is_loopback))
+        and bool(parts.hostname)
+        and port != 0
+        and "?" not in given
+        and "#" not in given
+        and parts.username is None
+        and re.fullmatch(r"[!-~]+", given) is not None
+    )
 
 
 def _domains(environment: Mapping[str, str], name: str) -> tuple[str, ...]:
@@ -722,14 +842,14 @@ def _domains(environment: Mapping[str, str], name: str) -> tuple[str, ...]:
     domains = tuple(dict.fromkeys(each for each in given if each))
     for domain in domains:
         if _DOMAIN.fullmatch(domain) is None:
-            raise SettingsError(f"{name}: {domain!r} is not a domain such as example.org")
+            raise Fault(f"{name}: {domain!r} is not a domain such as example.org", name)
     return domains
 
 
 def _descriptor(environment: Mapping[str, str], name: str) -> int | None:
     given = environment.get(name)
-    if given and not given.isdecimal():
-        raise SettingsError(f"{name}: {given!r} is no file descriptor")
+    if given and not (given.isascii() and given.isdecimal() and len(given) <= len(str(_MOST))):
+        raise Fault(f"{name}: {given!r} is no file descriptor", name)
     return int(given) if given else None
 
 
@@ -755,14 +875,22 @@ def read_secrets(data_dir: Path) -> Secrets:
         kept = json.loads(path.read_text(encoding="utf-8"))
         return Secrets(dict(kept["passwords"]), kept["cookie_key"], kept.get("dashboard_key"))
     except FileNotFoundError as error:
-        raise SettingsError(f"{path} is missing: run 'svc migrate' first") from error
+        raise SettingsError(
+            f"{path} is missing: run 'svc migrate' first, or set SVC_DATA_DIR to the directory in which"
+            " it has run"
+        ) from error
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise SettingsError(f"{path} cannot be used: {error!r}") from error
 
 
 def signing_key(chosen: Settings) -> str:
     """Return the key that signs cookies. Raises SettingsError if a deployment has none."""
-    return chosen.cookie_key or read_secrets(chosen.data_dir).cookie_key
+    if chosen.cookie_key is not None:
+        return chosen.cookie_key
+    try:
+        return read_secrets(chosen.data_dir).cookie_key
+    except SettingsError as error:
+        raise SettingsError(f"{error}, or SVC_COOKIE_KEY") from error
 
 
 def sealing_key(chosen: Settings) -> str | None:

@@ -233,7 +233,7 @@ def cloned(config: pytest.Config, name: str) -> Iterator[Settings]:
             # Background jobs are off: tests of jobs run them, or switch them on.
             jobs=False,
             commit="abc1234",
-            dashboard_key="the key of the tests' cookies",
+            dashboard_key="the long key of the cookies of tests",
         )
     finally:
         drop(url, clone)

@@ -2,7 +2,7 @@
 
 import click
 
-from shared import database, listening, serving
+from shared import database, listening, serving, settings
 from shared.settings import Settings
 
 
@@ -23,11 +23,15 @@ def auth() -> None:
 @click.pass_obj
 def serve(chosen: Settings, listen: tuple[str, ...], workers: int) -> None:
     """Run the authorization server alone."""
+    role_urls = {"authserver": database.role_url(chosen, "authserver")}
+    # Without its key each of its processes would end, with a traceback.
+    settings.signing_key(chosen)
     serving.serve(
         "authserver.app:create",
         chosen,
-        {"authserver": database.role_url(chosen, "authserver")},
+        role_urls,
         listening.of_option(listen) or chosen.auth_listeners,
         metrics_listen=chosen.auth_metrics,
+        public=("SVC_AUTH_URL", chosen.auth_url),
         workers=workers,
     )

@@ -40,6 +40,7 @@ class _Service:
 
     name: str
     command: str
+    url_setting: str
     url: str
     listen: Listen
     probe: str
@@ -127,6 +128,7 @@ def _services(chosen: Settings) -> tuple[_Service, _Service]:
         _Service(
             name="authorization server",
             command="auth",
+            url_setting="SVC_AUTH_URL",
             url=chosen.auth_url,
             listen=chosen.auth_listeners,
             probe="/.well-known/oauth-authorization-server",
@@ -135,6 +137,7 @@ def _services(chosen: Settings) -> tuple[_Service, _Service]:
         _Service(
             name="resource server",
             command="resource",
+            url_setting="SVC_BASE_URL",
             url=chosen.base_url,
             listen=chosen.base_listeners,
             probe="/healthz",
@@ -243,7 +246,7 @@ def _with_newest_key_alone(chosen: Settings, url: str) -> Settings:
 
 
 def _check_addresses(chosen: Settings, services: tuple[_Service, _Service]) -> None:
-    """Raise AddressError or RunError where a server could not listen."""
+    """Raise AddressError or RunError where a server could not listen, or nobody could reach it."""
     first, second = (service.listen for service in services)
     both = first.overlap(second)
     if both is not None:
@@ -259,6 +262,9 @@ def _check_addresses(chosen: Settings, services: tuple[_Service, _Service]) -> N
         ):
             for listener in listening.bind(listen):
                 bound.callback(listener.close)
+    for service in services:
+        if not chosen.trusted_proxies:
+            listening.check_served(service.url_setting, service.url, service.listen)
 
 
 def _check_roles(chosen: Settings) -> None:

