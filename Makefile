@@ -28,7 +28,7 @@ endif
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-reach test-fast test-oldest check bench screenshots proof openapi settings lock chromium pgbouncer proxies gpsbabel remake
+.PHONY: help run test test-reach test-fast test-oldest check bench screenshots proof openapi settings lock chromium pgbouncer proxies systemd gpsbabel remake
 
 help: ## List all targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,10 +37,10 @@ run: .venv/.run ## Start everything on this machine, until Ctrl-C
 	@export SVC_BUILD_COMMIT="$${SVC_BUILD_COMMIT:-$$(git rev-parse --short HEAD 2>/dev/null)}"; \
 	  exec $(BIN)/svc up
 
-test: .venv/.dev chromium proxies $(ACTIVITYWATCH)/.run ## Run all tests
+test: .venv/.dev chromium proxies systemd $(ACTIVITYWATCH)/.run ## Run all tests
 	@$(PYTEST)
 
-test-reach: .venv/.dev chromium proxies $(ACTIVITYWATCH)/.run ## Run the tests that the changes since BASE (HEAD) can reach
+test-reach: .venv/.dev chromium proxies systemd $(ACTIVITYWATCH)/.run ## Run the tests that the changes since BASE (HEAD) can reach
 	@$(PYTEST) $$($(BIN)/python -m tests.reach $(BASE))
 
 BASE ?= HEAD
@@ -112,6 +112,8 @@ UV_COMPILE := --quiet --universal --python-version 3.11 --generate-hashes --no-h
 	@echo "Installing dependencies"
 	@$(PIP) install --require-hashes -r requirements.lock
 	@$(PIP) install --quiet --no-build-isolation --no-deps -e .
+	@# The user of a service may not write here, and without bytecode each of its processes would compile everything.
+	@$(BIN)/python -m compileall -q authserver deploy resourceserver shared
 	@echo "$(CURDIR)" > $@
 
 SAY_DATA_DIR = case "$$SVC_DATA_DIR" in \
@@ -195,4 +197,11 @@ proxies:
 	    apt-get update -qq && RUNLEVEL=1 $(INSTALL_PACKAGE) nginx caddy; \
 	  else \
 	    echo "The tests need nginx and Caddy: sudo apt-get install nginx caddy" >&2; exit 1; \
+	  fi
+
+# Checks the units of deploy/systemd. Where it does not exist, as on macOS, these tests are skipped.
+systemd:
+	@command -v systemd-analyze >/dev/null || \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    apt-get update -qq && $(INSTALL_PACKAGE) systemd; \
 	  fi

@@ -180,12 +180,14 @@ def test_the_readme_lists_every_command() -> None:
     assert [name for name in commands(svc) if f"`svc {name}`" not in readme] == []
 
 
-@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md", "docs/ARCHITECTURE.md"])
+@pytest.mark.parametrize(
+    "document", ["README.md", "CONTRIBUTING.md", "docs/ARCHITECTURE.md", "docs/INSTALL.md"]
+)
 def test_a_document_names_only_commands_and_options_that_exist(document: str) -> None:
     text = (ROOT / document).read_text()
     in_words = re.findall(r"`(?:\.venv/bin/)?svc ([^`]+)`", text)
     blocks = "\n".join(re.findall(r"^```sh$(.*?)^```$", text, re.MULTILINE | re.DOTALL))
-    in_blocks = re.findall(r"\.venv/bin/svc (\w[^\n#)]+)", blocks)
+    in_blocks = re.findall(r"(?:\.venv/bin/|^|' )svc (\w[^\n#)]+)", blocks, re.MULTILINE)
 
     assert [line for line in in_words + in_blocks if not is_of_parser(line)] == []
 
@@ -220,7 +222,9 @@ def test_the_version_is_the_newest_in_the_changelog() -> None:
 
 def test_every_path_in_the_documents_exists() -> None:
     missing = []
-    for document in ("README.md", "docs/ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md"):
+    for document in (
+        *("README.md", "docs/ARCHITECTURE.md", "docs/INSTALL.md", "CONTRIBUTING.md", "SECURITY.md"),
+    ):
         text = (ROOT / document).read_text()
         links = re.findall(r"\]\(([^)#:]+)\)", text)
         named = re.findall(
