@@ -22,6 +22,7 @@ from shared.settings import Settings, SettingsError
 _COMMANDS: Final = {
     "apps": "deploy.person.commands:apps",
     "auth": "authserver.cli.server:auth",
+    "backup": "deploy.backup.commands:backup",
     "bridge": "resourceserver.trackers.commands:bridge",
     "category": "deploy.operators.categories:category",
     "client": "authserver.cli.grants:client",

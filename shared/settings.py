@@ -200,6 +200,9 @@ class Settings:
     storage_reserve_mib: int = 512
     """SVC_STORAGE_RESERVE_MIB: the free MiB on that disk below which no events, imports and summaries are
     written (503 storage_full), so that the database never has to stop."""
+    backup_dir: Path | None = None
+    """SVC_BACKUP_DIR: where ``svc backup`` writes when its command line names no directory, and where
+    the newest backup is looked for; by default none."""
     refreshes_per_hour: int = 240
     """SVC_REFRESHES_PER_HOUR: the most refreshes of one grant within an hour; 0 for no limit."""
     refresh_retry_s: int = 0
@@ -375,6 +378,7 @@ def _read(environment: Mapping[str, str]) -> Settings:
         storage_reserve_mib=_count(
             environment, "SVC_STORAGE_RESERVE_MIB", Settings.storage_reserve_mib
         ),
+        backup_dir=_directory(environment, "SVC_BACKUP_DIR"),
         refreshes_per_hour=_count(
             environment, "SVC_REFRESHES_PER_HOUR", Settings.refreshes_per_hour
         ),
@@ -456,6 +460,8 @@ def environment(chosen: Settings, role_urls: Mapping[str, str]) -> dict[str, str
         variables["SVC_SEALING_PRIVATE_KEYS"] = ",".join(chosen.sealing_private_keys)
     if chosen.operator_contact is not None:
         variables["SVC_OPERATOR_CONTACT"] = chosen.operator_contact
+    if chosen.backup_dir is not None:
+        variables["SVC_BACKUP_DIR"] = str(chosen.backup_dir)
     if chosen.lifeline is not None:
         variables["SVC_LIFELINE"] = str(chosen.lifeline)
     if chosen.provider is not None:

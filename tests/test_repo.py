@@ -93,10 +93,11 @@ def test_the_architecture_shows_the_edges_between_rooms() -> None:
 
 
 def test_only_the_settings_read_the_environment() -> None:
-    # Servers pass settings on to their workers, and psql gets its connection, through the environment; both
-    # write it and read nothing from it.
+    # Servers pass settings on to their workers, and PostgreSQL's programs get their connection, through the
+    # environment; both write it and read nothing from it.
     writers = {
         *("shared/settings.py", "shared/serving.py", "deploy/cli.py", "deploy/owner.py"),
+        "deploy/backup/tools.py",
         *("deploy/runner/startup.py", "deploy/runner/supervisor.py"),
     }
 

@@ -199,6 +199,7 @@ EXAMPLES: Final[Mapping[str, Example]] = {
     "SVC_REGISTRATIONS_PER_HOUR": _count("40"),
     "SVC_MCP_CALLS_PER_MINUTE": _count("60"),
     "SVC_UPLOAD_DIR": Example("/srv/uploads", {"/dev/null": "'/dev/null' is no directory"}),
+    "SVC_BACKUP_DIR": Example("/srv/backups", {"/dev/null": "'/dev/null' is no directory"}),
     "SVC_UPLOAD_MIB": _count("30", "0"),
     "SVC_UPLOAD_FREE_MIB": _count("31"),
     "SVC_REFRESHES_PER_HOUR": _count("7"),

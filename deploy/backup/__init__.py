@@ -1,0 +1,1 @@
+"""Backups of the database, and their restoration into an empty one."""

@@ -1,0 +1,58 @@
+"""The keys of a deployment, which a backup of the database does not contain.
+
+    secrets.json    signs refresh tokens and cookies; the passwords of the roles
+    sealing.json    opens the secrets of connections
+
+Dump and keys together open everything; each alone opens little. So they are kept apart, unless the operator
+wants them together. Keys that are set in the environment (SVC_COOKIE_KEY and others) are in no file, and
+stay where the operator has them.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from deploy.backup.backups import BackupError
+from shared import private_file, sealing_keys, settings
+from shared.settings import SettingsError
+
+_SECRETS: Final = "secrets.json"
+_SEALING: Final = "sealing.json"
+
+
+def copy(data_dir: Path, to: Path) -> list[Path]:
+    """Copy the keys of a data directory to ``to``, and return the files; none where it has none.
+
+    A sealing key that ``to`` has already stays behind the others: an older backup may need it. Raises
+    BackupError where ``to`` has keys of another deployment or cannot be written.
+    """
+    try:
+        to.mkdir(mode=0o700, exist_ok=True)
+        return list(_copy(data_dir, to))
+    except OSError as error:
+        raise BackupError(f"the keys cannot be written to {to}: {error.strerror}") from error
+
+
+def _copy(data_dir: Path, to: Path) -> Iterator[Path]:
+    _refuse_other(data_dir, to)
+    if (data_dir / _SECRETS).exists():
+        settings.read_secrets(data_dir)
+        private_file.replace(to / _SECRETS, (data_dir / _SECRETS).read_text(encoding="utf-8"))
+        yield to / _SECRETS
+    if newest := sealing_keys.read(data_dir):
+        both = dict.fromkeys((*newest, *sealing_keys.read(to)))
+        private_file.replace(to / _SEALING, json.dumps({"private_keys": list(both)}))
+        yield to / _SEALING
+
+
+def _refuse_other(directory: Path, other: Path) -> None:
+    """Raise BackupError where both have secrets, and not the same keys."""
+    if not all((each / _SECRETS).exists() for each in (directory, other)):
+        return
+    try:
+        first, second = settings.read_secrets(directory), settings.read_secrets(other)
+    except SettingsError as error:
+        raise BackupError(str(error)) from error
+    if first.cookie_key != second.cookie_key:
+        raise BackupError(f"{other} has the keys of another deployment than {directory}")
