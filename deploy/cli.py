@@ -42,6 +42,7 @@ _COMMANDS: Final = {
     "org": "deploy.operators.people:org",
     "psql": "deploy.owner:open_psql",
     "resource": "resourceserver.server_command:resource",
+    "restore": "deploy.backup.commands:restore",
     "rollup": "deploy.operators.rollups:rollup",
     "sealing": "deploy.operators.sealing:sealing_group",
     "session": "authserver.cli.people:session",

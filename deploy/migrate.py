@@ -91,6 +91,20 @@ def migrate(
         raise MigrationError(f"the database cannot be prepared: {_one_line(error)}") from error
 
 
+def make_roles(chosen: Settings) -> None:
+    """Create the roles that are missing, and let their owner create objects in the database at
+    ``chosen.database_url``: all that a dump needs before it is restored.
+
+    Raises MigrationError, psycopg.Error, SettingsError as ``migrate`` does.
+    """
+    if chosen.database_url is None:
+        raise MigrationError("DATABASE_URL is not set, and no embedded PostgreSQL is running")
+    generated = settings.make_secrets(chosen.data_dir)
+    _make_roles(chosen, chosen.database_url, generated.passwords)
+    with _connected(chosen.database_url) as database:
+        database.execute(_STATEMENTS["grant_owner_access"])
+
+
 def _is_embedded(connection: Connection) -> bool:
     """Whether the server is embedded, so that rights can be revoked from everybody without harming other
     programs."""

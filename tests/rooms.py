@@ -97,7 +97,7 @@ ROOMS: Final[dict[str, set[str]]] = {
     # The applications.
     "deploy": {"shared"},
     "deploy.postgres": set(),
-    "deploy.backup": {"deploy.postgres", "shared"},
+    "deploy.backup": {"deploy", "deploy.postgres", "shared"},
     "deploy.operators": {
         *("authserver.cli", "authserver.pages", "authserver.people", "deploy"),
         "resourceserver.derived",

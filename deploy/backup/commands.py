@@ -1,4 +1,4 @@
-"""``svc backup``."""
+"""``svc backup`` and ``svc restore``."""
 
 import signal
 import sys
@@ -7,7 +7,7 @@ from types import FrameType
 
 import click
 
-from deploy.backup import taking
+from deploy.backup import restoring, taking
 from deploy.backup.backups import BackupError
 from deploy.backup.taking import Wanted
 from deploy.postgres.embedded import EmbeddedPostgres
@@ -67,6 +67,26 @@ def backup(
         )
     with EmbeddedPostgres(chosen.data_dir, say=click.echo) as server:
         taking.take(chosen, server.url, place, wanted, click.echo)
+
+
+@click.command("restore")
+@click.argument("directory", metavar="DIR", type=_DIRECTORY)
+@click.option(
+    "--keys",
+    "keys_directory",
+    type=_DIRECTORY,
+    help="A copy of the keys; by default those in the backup, if it has any.",
+)
+@click.pass_obj
+def restore(chosen: Settings, directory: Path, keys_directory: Path | None) -> None:
+    """Restore the backup DIR into an empty database: a new SVC_DATA_DIR, or that of DATABASE_URL.
+
+    Nothing is restored from a damaged backup, from one with a newer schema, or into a database with tables.
+    An older schema is brought up to date.
+    """
+    _end_on_sigterm()
+    keys_copy = None if keys_directory is None else keys_directory.absolute()
+    restoring.restore(chosen, directory.absolute(), keys_copy, click.echo)
 
 
 def _end_on_sigterm() -> None:

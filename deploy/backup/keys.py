@@ -15,7 +15,7 @@ from typing import Final
 
 from deploy.backup.backups import BackupError
 from shared import private_file, sealing_keys, settings
-from shared.settings import SettingsError
+from shared.settings import Settings, SettingsError
 
 _SECRETS: Final = "secrets.json"
 _SEALING: Final = "sealing.json"
@@ -44,6 +44,36 @@ def _copy(data_dir: Path, to: Path) -> Iterator[Path]:
         both = dict.fromkeys((*newest, *sealing_keys.read(to)))
         private_file.replace(to / _SEALING, json.dumps({"private_keys": list(both)}))
         yield to / _SEALING
+
+
+def adopt(keys: Path, data_dir: Path) -> None:
+    """Give a data directory the keys of a copy; its own sealing keys stay the newest.
+
+    Raises BackupError where it has the keys of another deployment.
+    """
+    files = [keys / name for name in (_SECRETS, _SEALING) if (keys / name).is_file()]
+    if not files:
+        raise BackupError(f"{keys} has neither {_SECRETS} nor {_SEALING}")
+    _refuse_other(keys, data_dir)
+    _copy_missing(keys, data_dir)
+
+
+def _copy_missing(keys: Path, data_dir: Path) -> None:
+    try:
+        data_dir.mkdir(parents=True, exist_ok=True)
+        if (keys / _SECRETS).exists():
+            text = (keys / _SECRETS).read_text(encoding="utf-8")
+            private_file.create(data_dir / _SECRETS, text)
+        if copied := sealing_keys.read(keys):
+            both = dict.fromkeys((*sealing_keys.read(data_dir), *copied))
+            private_file.replace(data_dir / _SEALING, json.dumps({"private_keys": list(both)}))
+    except OSError as error:
+        raise BackupError(f"the keys cannot be written to {data_dir}: {error.strerror}") from error
+
+
+def opening(chosen: Settings) -> tuple[str, ...]:
+    """Return the private keys that this deployment has for the secrets of connections."""
+    return chosen.sealing_private_keys or sealing_keys.read(chosen.data_dir)
 
 
 def _refuse_other(directory: Path, other: Path) -> None:

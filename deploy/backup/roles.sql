@@ -40,3 +40,73 @@ select granted.rolname as role,
  where granted.rolname ~ '^svc_'
  group by 1, 2
  order by 1, 2
+
+-- name: creations
+-- Statements that create the roles of a backup that this cluster lacks. Those that it has belong to another database of
+-- the service too, and keep their passwords. No role gets rights over the cluster.
+select name,
+       format(
+           'create role %%I nosuperuser nocreatedb nocreaterole noreplication nobypassrls %%s %%s connection limit %%s%%s',
+           name,
+           case when can_login then 'login' else 'nologin' end,
+           case when inherits then 'inherit' else 'noinherit' end,
+           connection_limit,
+           case when verifier is not null then format(' password %%L', verifier) end
+       ) as statement
+  from jsonb_to_recordset(%(roles)s) as role (
+           name text,
+           can_login boolean,
+           inherits boolean,
+           connection_limit integer,
+           verifier text
+       )
+ where name ~ '^svc_'
+   and not exists (
+           select from pg_catalog.pg_roles
+            where rolname = name
+       )
+ order by name
+
+-- name: settings
+-- Statements that give roles the settings that they have in a backup. The values of some settings are lists of names
+-- between quotes.
+select format(
+           'alter role %%I set %%I = %%s',
+           name,
+           split_part(setting, '=', 1),
+           case
+               when split_part(setting, '=', 1) in (
+                        'local_preload_libraries', 'search_path', 'session_preload_libraries', 'temp_tablespaces'
+                    )
+                   then (
+                       select string_agg(quote_literal(btrim(element, '" ')), ', ')
+                         from string_to_table(substr(setting, strpos(setting, '=') + 1), ',') as element
+                   )
+               else quote_literal(substr(setting, strpos(setting, '=') + 1))
+           end
+       ) as statement
+  from jsonb_to_recordset(%(roles)s) as role (name text, settings text[]),
+       unnest(settings) as setting
+ where name = any (%(names)s)
+
+-- name: grants
+-- Statements that make those roles members again that this cluster has, and that are no members yet.
+select format(
+           'grant %%I to %%I%%s', role, member, case when may_grant then ' with admin option' end
+       ) as statement
+  from jsonb_to_recordset(%(memberships)s) as membership (role text, member text, may_grant boolean)
+ where role ~ '^svc_'
+   and exists (
+           select from pg_catalog.pg_roles
+            where rolname = member
+       )
+   and member <> current_user
+   and not exists (
+           select from pg_catalog.pg_auth_members
+            where roleid = (select oid from pg_catalog.pg_roles where rolname = role)
+              and pg_auth_members.member = (
+                      select oid
+                        from pg_catalog.pg_roles
+                       where rolname = membership.member
+                  )
+       )

@@ -1,4 +1,4 @@
-"""``svc backup`` of a database that people use."""
+"""``svc backup`` and ``svc restore``: a database that people use, and its copy in a new cluster."""
 
 import json
 import shutil
@@ -19,14 +19,19 @@ from starlette.testclient import TestClient
 import authserver.app
 import resourceserver.app
 from authserver.people.passwords import Hasher
-from deploy.backup import backups, commands, tools
+from deploy.backup import backups, commands, roles, tools
 from deploy.demo.command import demo
+from deploy.migrate import migrate
+from deploy.operators.rollups import rollup
+from deploy.postgres.embedded import EmbeddedPostgres
 from shared import SCHEMA_VERSION, VERSION, sealing, sealing_keys
 from shared.settings import Settings
 from tests.client import AppClient
-from tests.conftest import Person, cloned, person
+from tests.conftest import FAST, Person, cloned, person
 from tests.connecting import connect, seal
-from tests.deploy.conftest import reachable_directory
+from tests.deploy import schemas
+from tests.deploy.conftest import empty, reachable_directory
+from tests.deploy.contents import catalog, rows_by_table
 from tests.deploy.runner import ENVIRONMENT, SELF
 from tests.oauth.conftest import CHEAP, visitor_of
 from tests.oauth.visitor import CALLBACK, Application
@@ -36,7 +41,7 @@ ADDRESS = "https://calendar.example/alice"
 
 
 def run(chosen: Settings, *words: str) -> Result:
-    command = {"backup": commands.backup}[words[0]]
+    command = {"backup": commands.backup, "restore": commands.restore}[words[0]]
     before = signal.getsignal(signal.SIGTERM)
     try:
         return CliRunner().invoke(command, words[1:], obj=chosen)
@@ -88,6 +93,8 @@ def source(request: pytest.FixtureRequest, place: Path) -> Iterator[Source]:
         shutil.copy(chosen.data_dir / "secrets.json", own)
         chosen = replace(chosen, data_dir=own, dashboard_key=None)
         (private,) = sealing_keys.make(own)
+        # The clones of tests lack the dashboard's application.
+        migrate(chosen, lambda _: None)
         owner = running.enter_context(closing(connected(chosen)))
         alice = person(owner, "alice")
         invented = CliRunner().invoke(
@@ -112,6 +119,106 @@ def taken(source: Source, place: Path) -> Path:
     assert result.exit_code == 0, result.output
     (path,) = backups.complete(place / "b")
     return path
+
+
+@pytest.fixture(scope="module")
+def restored(taken: Path, place: Path) -> Iterator[Settings]:
+    """A new cluster with the data of the backup."""
+    chosen = Settings(data_dir=place / "restored", jobs=False, base_url="http://localhost:8401")
+    result = run(chosen, "restore", str(taken), "--keys", str(place / "keys"))
+    assert result.exit_code == 0, result.output
+    with EmbeddedPostgres(chosen.data_dir, settings=FAST) as server:
+        yield replace(chosen, database_url=server.url)
+
+
+@pytest.fixture
+def writable(taken: Path, tmp_path: Path) -> Path:
+    """A copy of the backup, for one test to damage."""
+    return Path(shutil.copytree(taken, tmp_path / "svc-copy"))
+
+
+def test_every_row_of_every_table_is_restored(source: Source, restored: Settings) -> None:
+    with connected(source.settings) as first, connected(restored) as second:
+        before, after = rows_by_table(first), rows_by_table(second)
+        files = "select name, digest from svc.applied_file order by name"
+        applied = [each.execute(files).fetchall() for each in (first, second)]
+
+    # The restoration runs the file of grants again, and notes when.
+    assert before.pop("svc.applied_file")[0] == after.pop("svc.applied_file")[0]
+    assert applied[0] == applied[1]
+    assert before == after
+    assert len(before) > 60
+    assert before["activity.app_session"][0] > 1000
+
+
+def test_every_policy_right_and_function_is_restored(source: Source, restored: Settings) -> None:
+    with connected(source.settings) as first, connected(restored) as second:
+        before, after = catalog(first), catalog(second)
+
+    assert before == after
+    assert len(before["policies"]) > 40
+
+
+def test_the_roles_have_the_settings_and_memberships_that_they_had(
+    source: Source, restored: Settings
+) -> None:
+    with connected(source.settings) as first, connected(restored) as second:
+        before, after = (json.loads(roles.text_of(each)) for each in (first, second))
+
+    for role in (*before["roles"], *after["roles"]):
+        del role["verifier"]
+    assert before == after
+
+
+def test_live_tokens_answer_and_revoked_ones_do_not(source: Source, restored: Settings) -> None:
+    with resources(restored) as client:
+        statuses = [
+            client.get("/api/v1/me", headers={"Authorization": f"Bearer {token}"}).status_code
+            for token in (source.live_token, source.revoked_token)
+        ]
+
+    assert statuses == [200, 401]
+
+
+def test_a_refresh_token_still_works_and_is_recognised_after_its_rotation(
+    source: Source, restored: Settings
+) -> None:
+    with authorizations(restored) as client:
+        application = Application(client, source.client_id, CALLBACK)
+        first = application.refresh(source.refresh_token)
+        replayed = application.refresh(source.refresh_token)
+        after_replay = application.refresh(first.json()["refresh_token"])
+
+    assert [each.status_code for each in (first, replayed, after_replay)] == [200, 400, 400]
+
+
+def test_the_rollups_have_no_difference_from_the_sessions(restored: Settings) -> None:
+    result = CliRunner().invoke(rollup, ["check", "--all"], obj=restored)
+
+    assert (result.exit_code, result.output) == (0, "0 differences\n")
+
+
+def test_the_restored_tables_have_statistics(restored: Settings) -> None:
+    with connected(restored) as connection:
+        row = connection.execute(
+            "select count(*) > 5 from pg_stats where tablename = 'app_session'"
+        ).fetchone()
+
+    assert row == (True,)
+
+
+def test_a_sealed_secret_opens_with_the_copy_of_the_keys(restored: Settings) -> None:
+    opener = sealing.Opener(sealing_keys.read(restored.data_dir))
+    with connected(restored) as connection:
+        row = connection.execute(
+            "select user_id, connection_id, field, key_id, sealed from profile.connection_secret"
+        ).fetchone()
+    assert row is not None
+    user_id, connection_id, field, key_id, sealed = row
+
+    text = opener.open(key_id, sealed, user_id=user_id, connection_id=connection_id, field=field)
+
+    assert text == ADDRESS
 
 
 def test_a_backup_is_closed_to_others_and_has_no_keys(taken: Path) -> None:
@@ -258,6 +365,39 @@ def test_a_copy_of_keys_keeps_those_that_older_backups_need(source: Source, tmp_
     assert sealing_keys.read(tmp_path / "keys") == (present, older)
 
 
+@pytest.fixture
+def new_database(empty: Settings, tmp_path: Path) -> Settings:
+    """An empty database on the server of the tests, and a data directory with other keys."""
+    secrets = json.loads((empty.data_dir / "secrets.json").read_text())
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "secrets.json").write_text(json.dumps(secrets | {"cookie_key": "new"}))
+    return replace(empty, data_dir=tmp_path / "data", dashboard_key=None)
+
+
+def test_without_the_keys_secrets_stay_closed_and_tokens_are_valid(
+    source: Source, taken: Path, new_database: Settings
+) -> None:
+    result = run(new_database, "restore", str(taken))
+    with authorizations(new_database) as client:
+        application = Application(client, source.client_id, CALLBACK)
+        first = application.refresh(source.refresh_token)
+        second = application.refresh(first.json()["refresh_token"])
+
+    assert result.exit_code == 0, result.output
+    assert "no key opens 1 secret of connections: people must enter it again" in result.output
+    assert [first.status_code, second.status_code] == [200, 200]
+
+
+def test_keys_of_another_deployment_are_refused(
+    taken: Path, place: Path, new_database: Settings
+) -> None:
+    result = run(new_database, "restore", str(taken), "--keys", str(place / "keys"))
+
+    assert result.exit_code == 1
+    assert "has the keys of another deployment than" in result.output
+    assert is_empty(new_database)
+
+
 # What is refused
 
 
@@ -315,6 +455,126 @@ def test_a_data_directory_without_a_database_has_nothing_to_back_up(tmp_path: Pa
     assert f"there is no database: neither in SVC_DATA_DIR, which is {tmp_path}" in result.output
 
 
+def test_a_database_with_tables_is_refused(source: Source, taken: Path) -> None:
+    result = run(source.settings, "restore", str(taken))
+
+    assert result.exit_code == 1
+    assert "is not empty: it has activity.app_session; restore into a new one" in result.output
+
+
+@pytest.mark.parametrize("name", ["database.dump", "roles.json"])
+def test_a_damaged_backup_is_refused(writable: Path, new_database: Settings, name: str) -> None:
+    path = writable / name
+    contents = bytearray(path.read_bytes())
+    contents[len(contents) // 2] ^= 1
+    path.write_bytes(contents)
+    changed = run(new_database, "restore", str(writable))
+    path.write_bytes(contents[:-1])
+    shorter = run(new_database, "restore", str(writable))
+    path.unlink()
+    missing = run(new_database, "restore", str(writable))
+
+    damaged = "Error: the backup is damaged:"
+    assert f"{damaged} the checksum of {path} differs" in changed.output
+    assert f"{damaged} {path} has {len(contents) - 1} bytes instead of" in shorter.output
+    assert f"{damaged} {path} cannot be read: No such file" in missing.output
+    assert is_empty(new_database)
+
+
+def test_a_dump_that_breaks_off_restores_nothing(writable: Path, new_database: Settings) -> None:
+    dump = writable / "database.dump"
+    dump.write_bytes(dump.read_bytes()[: dump.stat().st_size * 3 // 4])
+    rewrite(writable, files={name: vars(backups.describe(writable / name)) for name in FILES})
+
+    result = run(new_database, "restore", str(writable))
+
+    assert result.exit_code == 1
+    assert "Error: nothing was restored: pg_restore: error:" in result.output
+    assert is_empty(new_database)
+
+
+FILES = ("database.dump", "roles.json")
+
+
+def rewrite(backup: Path, **members: Any) -> None:
+    """Change members of a manifest."""
+    path = backup / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | members))
+
+
+def is_empty(chosen: Settings) -> bool:
+    with connected(chosen) as connection:
+        row = connection.execute(
+            "select count(*) from pg_class where relnamespace <> all (%s::regnamespace[])",
+            [["pg_catalog", "pg_toast", "information_schema"]],
+        ).fetchone()
+    return row == (0,)
+
+
+def test_a_schema_that_is_newer_than_this_version_is_refused(
+    writable: Path, new_database: Settings
+) -> None:
+    rewrite(writable, schema_version=SCHEMA_VERSION + 1, svc_version="9.1.0")
+
+    result = run(new_database, "restore", str(writable))
+
+    assert result.exit_code == 1
+    assert f"has schema {SCHEMA_VERSION + 1}, and svc of this version knows" in result.output
+    assert result.output.endswith("install svc 9.1.0 or newer\n")
+
+
+def test_a_backup_of_a_newer_server_is_refused(writable: Path, new_database: Settings) -> None:
+    rewrite(writable, postgres_version="99.1")
+
+    result = run(new_database, "restore", str(writable))
+
+    assert "the backup is of PostgreSQL 99.1, and this server is PostgreSQL" in result.output
+
+
 def test_tools_that_no_machine_has_are_named_with_the_cure() -> None:
     with pytest.raises(backups.BackupError, match=r"PostgreSQL 99 or newer are needed.*client-99"):
         tools.fitting(99)
+
+
+def test_what_is_no_backup_is_named(taken: Path, tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text('{"format": 7}')
+
+    directory = run(Settings(), "restore", str(taken.parent))
+    nothing = run(Settings(), "restore", str(tmp_path / "no"))
+    file = run(Settings(), "restore", str(taken / "database.dump"))
+    other = run(Settings(), "restore", str(tmp_path))
+
+    assert directory.output == (
+        f"Error: {taken.parent} is not a backup: it contains backups, such as {taken}\n"
+    )
+    assert (
+        f"{tmp_path}/no is not a backup: {tmp_path}/no/manifest.json is missing" in nothing.output
+    )
+    assert file.output.endswith("is not a backup: it is no directory\n")
+    assert "is not a backup that this version of svc can read" in other.output
+
+
+def test_an_older_schema_is_restored_and_brought_up_to_date(
+    empty: Settings, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    with schemas.killer(empty) as killed_at:
+        assert killed_at("applying 0041_device_authorization.sql") == signal.SIGKILL
+    with connected(empty) as owner:
+        person(owner, "alice")
+    assert run(empty, "backup", str(tmp_path)).exit_code == 0
+    (path,) = backups.complete(tmp_path)
+    newer = request.getfixturevalue("another_empty")
+
+    result = run(newer, "restore", str(path))
+
+    assert backups.read(path).schema_version < 41
+    assert result.exit_code == 0, result.output
+    assert "applying 0041_device_authorization.sql" in result.output
+    with connected(newer) as connection:
+        row = connection.execute(
+            "select email, version from identity.user, svc.schema_version"
+        ).fetchone()
+    assert row == ("alice@example.org", SCHEMA_VERSION)
+
+
+another_empty = empty
