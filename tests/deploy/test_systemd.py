@@ -102,11 +102,13 @@ def test_the_sample_of_settings_agrees_with_the_samples_of_reverse_proxies() -> 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs setpriv of util-linux")
 def test_the_command_of_operators_runs_as_the_service_with_its_settings(tmp_path: Path) -> None:
     environment = tmp_path / "svc.env"
-    environment.write_text("SVC_OPERATOR_CONTACT='Ada, $room 12'\n")
+    environment.write_text(
+        "SVC_OPERATOR_CONTACT='Ada, $room 12'\nDATABASE_URL=postgresql://db.example/svc\n"
+    )
     script = (UNITS / "svc").read_text()
     for old, new in {
         "/etc/svc/svc.env": str(environment),
-        f"{PROGRAM} ": "/bin/sh -c 'id -un; echo $SVC_OPERATOR_CONTACT; echo $SVC_DATA_DIR; echo $1' sh ",
+        f"{PROGRAM} ": "/bin/sh -c 'id -un; echo $SVC_OPERATOR_CONTACT; echo $DATABASE_URL; echo $1' sh ",
         "--reuid=svc --regid=svc": "--reuid=nobody --regid=nogroup",
     }.items():
         assert old in script
@@ -114,13 +116,16 @@ def test_the_command_of_operators_runs_as_the_service_with_its_settings(tmp_path
 
     run = subprocess.run(
         ["/bin/sh", "-c", script, "svc", "user list"],
+        env={"PATH": os.environ["PATH"], "DATABASE_URL": "postgresql://owner@db.example/svc"},
         capture_output=True,
         check=False,
         text=True,
     )
 
     if os.geteuid() == 0:
-        assert run.stdout == "nobody\nAda, $room 12\n/var/lib/svc\nuser list\n"
+        assert run.stdout == (
+            "nobody\nAda, $room 12\npostgresql://owner@db.example/svc\nuser list\n"
+        )
         assert (run.stderr, run.returncode) == ("", 0)
     else:
         assert run.stderr == "svc: this needs the rights of root: sudo svc user list\n"
