@@ -28,6 +28,7 @@ _COMMANDS: Final = {
     "client": "authserver.cli.grants:client",
     "connection": "deploy.operators.connections:connection",
     "demo": "deploy.demo.command:demo",
+    "doctor": "deploy.doctor.command:doctor",
     "event": "authserver.cli.people:event",
     "export": "deploy.person.commands:export",
     "goal": "deploy.operators.people:goal",
@@ -61,6 +62,8 @@ _WITHOUT_DATABASE: Final = frozenset(
     ("apps", "bridge", "export", "ingest", "login", "logout", "today", "week")
 )
 """Commands that may run as a user that may not read the servers' secrets or reach their database."""
+_OWN_SETTINGS: Final = frozenset(("doctor",))
+"""Commands that read the settings themselves, because they report what is wrong with them."""
 
 
 class _LazyGroup(click.Group):
@@ -94,6 +97,8 @@ def svc(context: click.Context) -> None:
     """Personal Activity Analytics Service: an API for the data that people measure about their lives."""
     if _asks_for_help(context) or context.invoked_subcommand == "settings":
         context.obj = Settings()
+    elif context.invoked_subcommand in _OWN_SETTINGS:
+        context.obj = None
     elif context.invoked_subcommand in _WITHOUT_DATABASE:
         context.obj = settings.read(
             {name: value for name, value in os.environ.items() if not name.endswith("_FILE")}

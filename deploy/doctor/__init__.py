@@ -1,0 +1,1 @@
+"""``svc doctor``: the checks of a deployment."""

@@ -1,0 +1,122 @@
+-- What ``svc doctor`` reads of the database. Nothing here writes.
+
+-- name: become_owner
+-- Gives the following statements the rights of the owner of the tables.
+set role svc_owner
+
+-- name: server
+-- The version, the clock and the encoding of the database, and whether this login is a superuser.
+select current_setting('server_version_num')::integer as number,
+       current_setting('server_version') as version,
+       extract(epoch from clock_timestamp())::float8 as clock,
+       pg_encoding_to_char(pg_database.encoding) as encoding
+  from pg_database
+ where pg_database.datname = current_database()
+
+-- name: settings
+-- Settings of the server by name, as this session has them.
+select name,
+       setting
+  from pg_settings
+ where name = any (%(names)s)
+
+-- name: login
+-- Who this connection is, and whether its settings are those that the role should have.
+select current_user::text as role,
+       current_setting('timezone') as timezone,
+       current_setting('search_path') as search_path,
+       current_setting('lock_timeout') as lock_timeout,
+       current_setting('statement_timeout') as statement_timeout
+
+-- name: roles
+-- The attributes of the roles of the service.
+select rolname::text,
+       rolsuper,
+       rolbypassrls,
+       rolcreaterole,
+       rolcreatedb,
+       rolreplication,
+       rolcanlogin
+  from pg_roles
+ where rolname = any (%(roles)s)
+
+-- name: memberships
+-- The roles whose rights these roles have besides their own.
+select member.rolname::text as member,
+       granted.rolname::text as granted
+  from pg_auth_members
+  join pg_roles as member on member.oid = pg_auth_members.member
+  join pg_roles as granted on granted.oid = pg_auth_members.roleid
+ where member.rolname = any (%(roles)s)
+ order by member.rolname,
+          granted.rolname
+
+-- name: owned
+-- Tables and functions of this database that these roles own.
+select owner.rolname::text as owner,
+       owned.name
+  from (
+           select relowner as owner_id,
+                  oid::regclass::text as name
+             from pg_class
+            where relkind in ('r', 'p', 'v', 'S')
+            union all
+           select proowner,
+                  oid::regprocedure::text
+             from pg_proc
+       ) as owned
+  join pg_roles as owner on owner.oid = owned.owner_id
+ where owner.rolname = any (%(roles)s)
+ order by owner.rolname,
+          owned.name
+
+-- name: user_tables
+-- All tables of user data that a token or a session can open, with whether row-level security is enabled, whether the
+-- policy for own rows is in place, and the policies that let one of these roles, or everybody, reach everything.
+select table_class.oid::regclass::text as name,
+       table_class.relrowsecurity as is_enabled,
+       exists (
+           select from pg_policy
+            where polrelid = table_class.oid
+              and polname = 'own_rows'
+              and polcmd = '*'
+              and pg_get_expr(polqual, polrelid) like '%%user_id%%session_user_id()%%'
+              and pg_get_expr(polwithcheck, polrelid) like '%%user_id%%session_user_id()%%'
+       ) as has_own_rows,
+       array(
+           select polname::text
+             from pg_policy
+            where polrelid = table_class.oid
+              and polpermissive
+              and (
+                      polroles = '{0}'
+                      or exists (
+                          select from pg_roles
+                           where pg_roles.oid = any (polroles)
+                             and rolname = any (%(roles)s)
+                      )
+                  )
+              and (
+                      pg_get_expr(polqual, polrelid) = 'true'
+                      or pg_get_expr(polwithcheck, polrelid) = 'true'
+                  )
+       ) as open_policies
+  from pg_class as table_class
+  join pg_namespace on pg_namespace.oid = table_class.relnamespace
+  join pg_roles as owner on owner.oid = table_class.relowner
+ where table_class.relkind in ('r', 'p')
+   and owner.rolname = 'svc_owner'
+   and exists (
+           select from pg_attribute
+            where attrelid = table_class.oid
+              and attname = 'user_id'
+              and not attisdropped
+       )
+   and (pg_namespace.nspname not in ('identity', 'oauth') or table_class.relname = 'user')
+ order by name
+
+-- name: dashboard
+-- The redirect URIs of the dashboard.
+select redirect_uris
+  from oauth.client
+ where client_id = %(client_id)s

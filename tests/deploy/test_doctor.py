@@ -1,0 +1,294 @@
+"""``svc doctor`` from inside, on a good deployment and on broken ones."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from deploy.doctor import checks, inside
+from deploy.doctor.checks import Outcome, Result
+from deploy.doctor.deployment import Deployment
+from deploy.postgres.embedded import EmbeddedPostgres
+from shared import settings
+from shared.settings import Settings
+from tests import processes
+from tests.deploy.conftest import copied, reachable_directory
+from tests.deploy.runner import SELF
+
+Rows = psycopg.Connection[Any]
+
+
+@pytest.fixture(scope="module")
+def good(prepared: Path) -> Iterator[Settings]:
+    """A deployment with a cluster of its own, whose roles these tests change, and a server."""
+    (port,) = processes.free_ports(1)
+    with reachable_directory() as parent:
+        data_dir = copied(prepared, parent / "data")
+        with EmbeddedPostgres(data_dir) as server:
+            chosen = Settings(
+                auth_url=f"http://localhost:{port}",
+                data_dir=data_dir,
+                database_url=server.url,
+                storage_dir=server.cluster,
+                storage_reserve_mib=1,
+                jobs=False,
+            )
+            with processes.running(
+                ["auth", "serve"],
+                chosen,
+                processes.role_urls(chosen, processes.AUTH_ROLES),
+                f"{chosen.auth_url}/readyz",
+                parent / "auth.log",
+            ):
+                yield chosen
+
+
+@contextmanager
+def changed(good: Settings, change: str, undo: str) -> Iterator[None]:
+    """Run a statement as the superuser, and another one at the end of the block."""
+    with psycopg.connect(good.database_url or "", autocommit=True) as owner:
+        owner.execute(change.encode())
+        try:
+            yield
+        finally:
+            owner.execute(undo.encode())
+
+
+def examined(chosen: Settings, name: str = "") -> list[Result]:
+    """Return the results of the check of this name, by default of all."""
+    listed = [check for check in inside.CHECKS if name in ("", check.name)]
+    assert listed
+    return list(checks.run(listed, Deployment(chosen)))
+
+
+def failure(chosen: Settings, name: str) -> tuple[str, str]:
+    """Return the text and the cure of the one failure of a check."""
+    (result,) = [each for each in examined(chosen, name) if each.outcome is Outcome.FAILED]
+    return result.text, result.cure
+
+
+def test_a_good_deployment_passes_every_check(good: Settings) -> None:
+    variables = settings.environment(replace(good, database_url=None), {})
+    completed = SELF.run(variables, "doctor", "--json")
+
+    document = json.loads(completed.stdout)
+    assert completed.returncode == 0, document
+    assert (document["failed"], document["unknown"]) == (0, 0)
+    assert {each["check"] for each in document["results"]} == {
+        "settings",
+        *(check.name for check in inside.CHECKS),
+    }
+    assert document["skipped"] == 0
+
+
+def test_a_table_without_row_level_security(good: Settings) -> None:
+    with changed(
+        good,
+        "alter table activity.device disable row level security",
+        "alter table activity.device enable row level security",
+    ):
+        completed = SELF.run(settings.environment(replace(good, database_url=None), {}), "doctor")
+        text, cure = failure(good, "row-level security")
+
+    assert completed.returncode == 1
+    assert "FAILED        row-level security: row-level security is off for" in completed.stdout
+    assert "1 failed" in completed.stdout
+    assert (
+        text
+        == "row-level security is off for activity.device: each person can read everybody's rows"
+    )
+    assert (
+        cure == "As the owner ('svc psql'): alter table activity.device enable row level security;"
+    )
+    assert failures(good, "row-level security") == []
+
+
+def failures(chosen: Settings, name: str) -> list[Result]:
+    """Return the failures of a check."""
+    return [each for each in examined(chosen, name) if each.outcome is Outcome.FAILED]
+
+
+def test_a_policy_that_opens_a_table(good: Settings) -> None:
+    with changed(
+        good,
+        "create policy oops on health.sample to svc_reader using (true)",
+        "drop policy oops on health.sample",
+    ):
+        text, cure = failure(good, "row-level security")
+
+    assert text == "the policy oops lets everybody reach all rows of health.sample"
+    assert cure == "As the owner ('svc psql'): drop policy oops on health.sample;"
+
+
+def test_a_policy_that_is_missing(good: Settings) -> None:
+    with changed(
+        good,
+        "alter policy own_rows on music.listen rename to other_rows",
+        "alter policy other_rows on music.listen rename to own_rows",
+    ):
+        text, cure = failure(good, "row-level security")
+
+    assert text == "music.listen lacks the policy own_rows"
+    assert cure == "As the owner ('svc psql'): select svc.secure_user_table('music.listen');"
+
+
+@pytest.mark.parametrize(
+    ("change", "undo", "text", "cure"),
+    [
+        (
+            "alter role svc_reader bypassrls",
+            "alter role svc_reader nobypassrls",
+            "svc_reader has bypassrls: it passes by the rules that keep people apart",
+            "As a superuser: alter role svc_reader nobypassrls;",
+        ),
+        (
+            "alter role svc_worker superuser",
+            "alter role svc_worker nosuperuser",
+            "svc_worker has super: it passes by the rules that keep people apart",
+            "As a superuser: alter role svc_worker nosuperuser;",
+        ),
+        (
+            "grant svc_owner to svc_ingester",
+            "revoke svc_owner from svc_ingester",
+            "svc_ingester is a member of svc_owner, and has its rights",
+            "As a superuser: revoke svc_owner from svc_ingester;",
+        ),
+        (
+            "alter table music.listen owner to svc_importer",
+            "alter table music.listen owner to svc_owner",
+            "svc_importer owns music.listen, and can change or open it",
+            "As a superuser: give it to svc_owner (alter ... owner to svc_owner).",
+        ),
+    ],
+    ids=["bypassrls", "superuser", "member", "owner"],
+)
+def test_a_role_that_may_too_much(
+    good: Settings, change: str, undo: str, text: str, cure: str
+) -> None:
+    with changed(good, change, undo):
+        assert failure(good, "roles") == (text, cure)
+
+
+def test_a_schema_that_is_too_old(good: Settings) -> None:
+    with changed(
+        good,
+        "update svc.schema_version set version = version - 1",
+        "update svc.schema_version set version = version + 1",
+    ):
+        text, cure = failure(good, "schema")
+
+    assert text.startswith("the schema is too old for this version of the code")
+    assert cure == "Run 'svc migrate' of this version."
+
+
+def test_code_that_is_too_old_for_the_schema(good: Settings) -> None:
+    with changed(
+        good,
+        "update svc.schema_version set oldest_code = oldest_code + 1000, version = version + 1000",
+        "update svc.schema_version set oldest_code = oldest_code - 1000, version = version - 1000",
+    ):
+        text, cure = failure(good, "schema")
+
+    assert text.endswith("is too old for the schema")
+    assert cure == "Run the version of svc that migrated the database last."
+
+
+def test_commits_that_a_crash_can_lose(good: Settings) -> None:
+    with changed(
+        good,
+        "alter database svc set synchronous_commit = off",
+        "alter database svc reset synchronous_commit",
+    ):
+        text, cure = failure(good, "database settings")
+
+    assert text == (
+        "synchronous_commit is off, so a crash can lose what was accepted, or damage the database"
+    )
+    assert cure == "Set synchronous_commit to on in postgresql.conf, and reload the server."
+
+
+def test_a_login_that_does_not_work(good: Settings) -> None:
+    wrong = {"ingester": "postgresql://svc_ingester:wrong@localhost:1/svc"}
+
+    text, cure = failure(replace(good, role_urls=wrong), "database logins")
+
+    assert text.startswith("svc_ingester cannot log in: ")
+    assert cure == (
+        "Check that the database runs and the login is right; 'svc migrate' sets passwords again."
+    )
+
+
+def test_a_server_that_logs_in_as_the_owner(good: Settings) -> None:
+    strong = replace(good, role_urls={"reader": good.database_url or ""})
+
+    text, cure = failure(strong, "database logins")
+
+    assert text == "the login of reader is postgres, and not svc_reader"
+    assert cure == "Give SVC_READER_DATABASE_URL the login svc_reader, which has no other rights."
+
+
+def test_keys_of_cookies_that_others_can_read(good: Settings) -> None:
+    path = good.data_dir / "secrets.json"
+    path.chmod(0o644)
+    try:
+        text, cure = failure(good, "keys of cookies")
+    finally:
+        path.chmod(0o600)
+
+    assert text == f"{path} has mode 0644, and others of this machine can read it"
+    assert cure == f"Run 'chmod 600 {path}', and rotate the keys in it."
+
+
+def test_a_dashboard_whose_address_has_changed(good: Settings) -> None:
+    text, cure = failure(replace(good, base_url="http://localhost:9999"), "dashboard")
+
+    assert text.startswith("people cannot sign in to the dashboard")
+    assert cure == "Run 'svc migrate' with the present SVC_BASE_URL."
+
+
+def test_https_without_a_trusted_proxy(good: Settings) -> None:
+    https = replace(good, auth_url="https://auth.example.org", base_url="https://api.example.org")
+
+    text, cure = failure(https, "addresses")
+
+    assert text.endswith("SVC_TRUSTED_PROXIES names none: all clients count as one")
+    assert cure == "Set SVC_TRUSTED_PROXIES to the address from which the proxy connects."
+
+
+def test_what_cannot_be_examined_does_not_pass(good: Settings) -> None:
+    away = replace(good, database_url="postgresql://localhost:1/svc?connect_timeout=2")
+    names = ("database", "roles", "row-level security", "dashboard")
+
+    results = [each for name in names for each in examined(away, name)]
+
+    assert {each.outcome for each in results} == {Outcome.UNKNOWN}
+    assert checks.exit_status(results) == 2
+    assert all(each.cure for each in results)
+
+
+def test_a_wrong_setting_is_a_failure_with_its_name(tmp_path: Path) -> None:
+    completed = SELF.run(
+        {"SVC_DATA_DIR": str(tmp_path), "SVC_AUTH_URL": "https://auth.example.org/path"},
+        "doctor",
+        "--json",
+    )
+
+    (result,) = json.loads(completed.stdout)["results"]
+    assert completed.returncode == 1
+    assert (result["check"], result["outcome"]) == ("settings", "failed")
+    assert result["text"].startswith("SVC_AUTH_URL: ")
+
+
+def test_without_a_running_database_nothing_passes_that_needs_one(tmp_path: Path) -> None:
+    completed = SELF.run({"SVC_DATA_DIR": str(tmp_path)}, "doctor", "--json")
+
+    results = json.loads(completed.stdout)["results"]
+    outcomes = {each["check"]: each["outcome"] for each in results}
+    assert completed.returncode == 1
+    assert outcomes["database logins"] == "failed"
+    assert outcomes["row-level security"] == "unknown"
