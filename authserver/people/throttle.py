@@ -317,13 +317,25 @@ class Throttle:
         return keys
 
     def _key(self, text: str, free: int) -> Key:
-        return Key(hmac.digest(self.secret, text.encode(), "sha256"), free)
+        return Key(_hash(self.secret, text), free)
 
 
 def throttle(chosen: Settings, database: Database) -> Throttle:
     """Return the throttle of a deployment. Raises SettingsError if it has no signing key."""
-    secret = hmac.digest(settings.signing_key(chosen).encode(), b"svc throttle", "sha256")
-    return Throttle(database, secret, chosen.registrations_per_hour)
+    return Throttle(database, _secret(chosen), chosen.registrations_per_hour)
+
+
+def registration_key(chosen: Settings, address: str) -> bytes:
+    """Return the hash under which registrations from an address are counted. Raises SettingsError."""
+    return _hash(_secret(chosen), f"registration address {network(address)}")
+
+
+def _secret(chosen: Settings) -> bytes:
+    return hmac.digest(settings.signing_key(chosen).encode(), b"svc throttle", "sha256")
+
+
+def _hash(secret: bytes, text: str) -> bytes:
+    return hmac.digest(secret, text.encode(), "sha256")
 
 
 async def _count(

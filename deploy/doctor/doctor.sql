@@ -115,8 +115,62 @@ select table_class.oid::regclass::text as name,
    and (pg_namespace.nspname not in ('identity', 'oauth') or table_class.relname = 'user')
  order by name
 
+-- name: oldest_marks
+-- For how many seconds the oldest mark of each kind has waited, and how many marks there are; no row for a kind without
+-- any. A day that is left raw on purpose is no work, nor is one of a deleted account, which the janitor removes.
+select kind,
+       extract(epoch from now() - min(marked_at))::float8 as waited_s,
+       count(*) as marks
+  from (
+           select 'rollups' as kind,
+                  user_id,
+                  marked_at
+             from activity.rollup_due
+            where not is_left_raw
+            union all
+           select 'summaries',
+                  user_id,
+                  marked_at
+             from activity.summary_due
+            union all
+           select 'visits',
+                  user_id,
+                  marked_at
+             from location.derivation_due
+       ) as marked
+  join identity.user as person using (user_id)
+ group by kind
+ order by kind
+
+-- name: overdue_turns
+-- How many turns have waited for more than so many seconds, for how long the first of them, and how many have failed
+-- again and again.
+select count(*) filter (where waited_s > %(longest_s)s) as overdue,
+       coalesce(max(waited_s), 0)::float8 as longest_s,
+       count(*) filter (where attempts >= %(most_attempts)s) as failing
+  from (
+           select extract(epoch from now() - coalesce(leased_until, due_at)) as waited_s,
+                  attempts
+             from svc.turn
+       ) as waiting
+
+-- name: sealing_keys
+-- The ids of the keys to which secrets of connections are sealed, with the number of secrets.
+select key_id,
+       count(*)
+  from profile.connection_secret
+ group by key_id
+ order by key_id
+
 -- name: dashboard
 -- The redirect URIs of the dashboard.
 select redirect_uris
   from oauth.client
  where client_id = %(client_id)s
+
+-- name: counted_at
+-- Until when attempts under these keys count.
+select key_hash,
+       forgotten_at::text
+  from identity.throttle
+ where key_hash = any (%(key_hashes)s)

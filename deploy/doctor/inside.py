@@ -4,9 +4,9 @@ import stat
 from collections.abc import Iterator
 from typing import Final
 
-from deploy.doctor import database
+from deploy.doctor import counting, database, work
 from deploy.doctor.checks import Check, Finding, failed, passed
-from deploy.doctor.deployment import Deployment
+from deploy.doctor.deployment import SQL, Deployment
 from shared import settings
 from shared.settings import SettingsError
 
@@ -57,6 +57,16 @@ def _secrets(deployment: Deployment) -> Iterator[Finding]:
     yield passed("cookies can be signed and sealed, and nobody else can read the keys")
 
 
+def _client_addresses(deployment: Deployment) -> Iterator[Finding]:
+    with deployment.owner() as connection:
+
+        def counted_at(key_hashes: list[bytes]) -> dict[bytes, str]:
+            rows = connection.execute(SQL["counted_at"], {"key_hashes": key_hashes}).fetchall()
+            return {bytes(row["key_hash"]): row["forgotten_at"] for row in rows}
+
+        yield counting.examine(deployment.chosen, counted_at)
+
+
 CHECKS: Final[tuple[Check[Deployment], ...]] = (
     Check("addresses", _addresses),
     Check("keys of cookies", _secrets),
@@ -67,5 +77,9 @@ CHECKS: Final[tuple[Check[Deployment], ...]] = (
     Check("row-level security", database.row_security),
     Check("schema", database.versions),
     Check("dashboard", database.dashboard_address),
+    Check("jobs", work.jobs),
+    Check("sealing keys", work.sealing_key),
+    Check("disk", work.disk),
+    Check("client addresses", _client_addresses),
 )
 """All checks from inside, in the order in which a failure explains later ones."""

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+from uuid import UUID
 
 import psycopg
 import pytest
@@ -14,13 +15,15 @@ from deploy.doctor import checks, inside
 from deploy.doctor.checks import Outcome, Result
 from deploy.doctor.deployment import Deployment
 from deploy.postgres.embedded import EmbeddedPostgres
-from shared import settings
+from shared import sealing, settings
 from shared.settings import Settings
 from tests import processes
+from tests.conftest import person
 from tests.deploy.conftest import copied, reachable_directory
 from tests.deploy.runner import SELF
 
 Rows = psycopg.Connection[Any]
+MORE_THAN_ANY_DISK: Final = 10**9 - 1
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +86,10 @@ def test_a_good_deployment_passes_every_check(good: Settings) -> None:
         "settings",
         *(check.name for check in inside.CHECKS),
     }
-    assert document["skipped"] == 0
+    # No connection has a secret here.
+    assert [each["check"] for each in document["results"] if each["outcome"] != "passed"] == [
+        "sealing keys"
+    ]
 
 
 def test_a_table_without_row_level_security(good: Settings) -> None:
@@ -198,6 +204,47 @@ def test_code_that_is_too_old_for_the_schema(good: Settings) -> None:
     assert cure == "Run the version of svc that migrated the database last."
 
 
+def test_a_worker_that_stopped_hours_ago(good: Settings) -> None:
+    with changed(
+        good,
+        "with alice as ("
+        "    insert into identity.user (email) values ('alice@example.org') returning user_id"
+        ")"
+        " insert into activity.rollup_due (user_id, date, marked_at)"
+        " select user_id, day, now() - interval '5 hours'"
+        "   from alice, generate_series(date '2026-01-01', '2026-01-03', '1 day') as day",
+        "delete from activity.rollup_due; delete from identity.user",
+    ):
+        text, cure = failure(good, "jobs")
+
+    assert text == "3 days wait for rollups, the oldest for 5 hours"
+    assert (
+        cure == "Start a worker ('svc resource work'), or a second one if the first keeps working."
+    )
+
+
+def test_turns_that_wait_and_turns_that_fail(good: Settings) -> None:
+    with changed(
+        good,
+        "insert into svc.turn (user_id, kind, due_at, attempts)"
+        " values (gen_random_uuid(), 'import', now() - interval '3 hours', 0),"
+        "        (gen_random_uuid(), 'pull', now() + interval '1 hour', 7)",
+        "delete from svc.turn",
+    ):
+        results = failures(good, "jobs")
+
+    assert [(each.text, each.cure) for each in results] == [
+        (
+            "1 turns wait, the first for 3 hours",
+            "Start a worker ('svc resource work'), and read its log.",
+        ),
+        (
+            "1 turns have failed 5 times or more",
+            "Read the worker's log for lines with 'failed:', which have the kind and the reason.",
+        ),
+    ]
+
+
 def test_commits_that_a_crash_can_lose(good: Settings) -> None:
     with changed(
         good,
@@ -232,6 +279,38 @@ def test_a_server_that_logs_in_as_the_owner(good: Settings) -> None:
     assert cure == "Give SVC_READER_DATABASE_URL the login svc_reader, which has no other rights."
 
 
+def test_a_secret_whose_key_is_lost(good: Settings) -> None:
+    lost, present = sealing.new_private_key(), sealing.new_private_key()
+    chosen = replace(good, sealing_private_keys=(present,))
+    with psycopg.connect(good.database_url or "", autocommit=True) as owner:
+        alice = person(owner, "alice")
+        owner.execute("set session_replication_role = replica")
+        owner.execute(
+            "insert into profile.connection_secret (user_id, connection_id, field, key_id, sealed)"
+            " values (%s, %s, 'address', %s, %s)",
+            [
+                alice.user_id,
+                UUID(int=1),
+                sealing.key_id_of(sealing.public_key_of(lost)),
+                b"x" * 100,
+            ],
+        )
+        try:
+            text, cure = failure(chosen, "sealing keys")
+            kept = failures(replace(good, sealing_private_keys=(present, lost)), "sealing keys")
+            (without,) = examined(good, "sealing keys")
+        finally:
+            owner.execute("delete from profile.connection_secret")
+            owner.execute("delete from identity.user")
+
+    assert text.startswith("no key opens 1 secrets of connections, sealed to ")
+    assert cure.startswith("Restore the private key from its backup")
+    assert kept == []
+    # A check that cannot be made does not pass.
+    assert without.outcome is Outcome.UNKNOWN
+    assert "SVC_SEALING_PRIVATE_KEYS" in without.cure
+
+
 def test_keys_of_cookies_that_others_can_read(good: Settings) -> None:
     path = good.data_dir / "secrets.json"
     path.chmod(0o644)
@@ -242,6 +321,13 @@ def test_keys_of_cookies_that_others_can_read(good: Settings) -> None:
 
     assert text == f"{path} has mode 0644, and others of this machine can read it"
     assert cure == f"Run 'chmod 600 {path}', and rotate the keys in it."
+
+
+def test_a_disk_that_is_full(good: Settings) -> None:
+    results = failures(replace(good, storage_reserve_mib=MORE_THAN_ANY_DISK), "disk")
+
+    assert "events, uploads and imports are refused" in results[0].text
+    assert results[0].cure == "Free or add space on this disk; everything goes on within a second."
 
 
 def test_a_dashboard_whose_address_has_changed(good: Settings) -> None:
@@ -260,9 +346,27 @@ def test_https_without_a_trusted_proxy(good: Settings) -> None:
     assert cure == "Set SVC_TRUSTED_PROXIES to the address from which the proxy connects."
 
 
+def test_a_client_that_chooses_its_address(good: Settings, tmp_path: Path) -> None:
+    (port,) = processes.free_ports(1)
+    trusting = replace(
+        good, auth_url=f"http://localhost:{port}", trusted_proxies=("127.0.0.1/32", "::1/128")
+    )
+    with processes.running(
+        ["auth", "serve"],
+        trusting,
+        processes.role_urls(trusting, processes.AUTH_ROLES),
+        f"{trusting.auth_url}/readyz",
+        tmp_path / "auth.log",
+    ):
+        text, cure = failure(trusting, "client addresses")
+
+    assert text == "the server counts the address that a client itself writes into X-Forwarded-For"
+    assert cure.startswith("Let the proxy replace this header")
+
+
 def test_what_cannot_be_examined_does_not_pass(good: Settings) -> None:
     away = replace(good, database_url="postgresql://localhost:1/svc?connect_timeout=2")
-    names = ("database", "roles", "row-level security", "dashboard")
+    names = ("database", "roles", "row-level security", "jobs", "dashboard")
 
     results = [each for name in names for each in examined(away, name)]
 

@@ -1,0 +1,145 @@
+"""The checks of what goes on: jobs, sealed secrets and disks."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from deploy.doctor.checks import CannotExamine, Finding, failed, passed, skipped
+from deploy.doctor.deployment import SQL, Deployment
+from shared import sealing, sealing_keys
+from shared.settings import SettingsError
+from shared.storage import MIB, Storage
+
+LONGEST_MARK_S: Final = 3600.0
+"""The longest time that a mark may wait; a busy day is rolled up every five minutes."""
+LONGEST_TURN_S: Final = 900.0
+"""The same for a turn that is due."""
+MOST_ATTEMPTS: Final = 5
+"""How often a turn may fail: some services are away for an hour."""
+
+
+def jobs(deployment: Deployment) -> Iterator[Finding]:
+    """Whether work waits for longer than a worker needs."""
+    limits = {"longest_s": LONGEST_TURN_S, "most_attempts": MOST_ATTEMPTS}
+    with deployment.owner() as connection:
+        marks = connection.execute(SQL["oldest_marks"]).fetchall()
+        turns = connection.execute(SQL["overdue_turns"], limits).fetchone() or {}
+    is_right = True
+    for row in marks:
+        if row["waited_s"] > LONGEST_MARK_S:
+            is_right = False
+            yield failed(
+                f"{row['marks']} days wait for {row['kind']}, the oldest for {_duration(row['waited_s'])}",
+                "Start a worker ('svc resource work'), or a second one if the first keeps working.",
+            )
+    if turns["overdue"]:
+        is_right = False
+        yield failed(
+            f"{turns['overdue']} turns wait, the first for {_duration(turns['longest_s'])}",
+            "Start a worker ('svc resource work'), and read its log.",
+        )
+    if turns["failing"]:
+        is_right = False
+        yield failed(
+            f"{turns['failing']} turns have failed {MOST_ATTEMPTS} times or more",
+            "Read the worker's log for lines with 'failed:', which have the kind and the reason.",
+        )
+    if is_right:
+        count = sum(row["marks"] for row in marks)
+        yield passed(f"nothing is late, and {count} marks wait for their turn")
+
+
+def _duration(seconds: float) -> str:
+    for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f} {unit}s"
+    return f"{seconds:.0f} seconds"
+
+
+def sealing_key(deployment: Deployment) -> Iterator[Finding]:
+    """Whether the present keys open all secrets of connections."""
+    chosen = deployment.chosen
+    try:
+        private = chosen.sealing_private_keys or sealing_keys.read(chosen.data_dir)
+    except SettingsError as error:
+        yield failed(str(error), "Restore sealing.json from its backup, and start 'svc up' again.")
+        return
+    public = chosen.sealing_public_key
+    with deployment.owner() as connection:
+        rows = connection.execute(SQL["sealing_keys"]).fetchall()
+    stored = {row["key_id"]: row["count"] for row in rows}
+    known = {sealing.key_id_of(sealing.public_key_of(each)) for each in private}
+    if private and public is not None and sealing.key_id_of(public) not in known:
+        yield failed(
+            "SVC_SEALING_PUBLIC_KEY belongs to none of the private keys",
+            "Set it to the public half of the newest private key ('svc sealing new' prints both).",
+        )
+        return
+    if not private and not stored:
+        yield skipped("no connection has a secret, and no key is set")
+        return
+    if not private:
+        raise CannotExamine(
+            "the private keys are not among the settings here",
+            "Run the command with the settings of the worker, which has SVC_SEALING_PRIVATE_KEYS.",
+        )
+    lost = {key_id: count for key_id, count in stored.items() if key_id not in known}
+    if lost:
+        yield failed(
+            f"no key opens {sum(lost.values())} secrets of connections, sealed to {', '.join(lost)}",
+            "Restore the private key from its backup; without it people must enter these secrets again.",
+        )
+    else:
+        yield passed(f"{sum(stored.values())} secrets can be opened")
+
+
+def disk(deployment: Deployment) -> Iterator[Finding]:
+    """Whether the disks of database and uploads have space."""
+    chosen = deployment.chosen
+    if chosen.storage_dir is None:
+        yield skipped(
+            "the free space of the database is not known here",
+            "Set SVC_STORAGE_DIR to a directory on its disk, or watch that disk on its own machine.",
+        )
+    else:
+        space = Storage.of(chosen).space()
+        if space.free_mib is None:
+            raise CannotExamine(
+                f"the free space at {chosen.storage_dir} cannot be read",
+                "Set SVC_STORAGE_DIR to a directory on the disk of the database, or to off.",
+            )
+        if space.is_full:
+            yield failed(
+                f"{space.free_mib} MiB are free at {chosen.storage_dir}, and {chosen.storage_reserve_mib} are"
+                " the reserve: events, uploads and imports are refused",
+                "Free or add space on this disk; everything goes on within a second.",
+            )
+        elif space.free_mib < 2 * chosen.storage_reserve_mib:
+            yield failed(
+                f"{space.free_mib} MiB are free at {chosen.storage_dir}, less than twice the reserve",
+                "Free or add space on this disk before events are refused.",
+            )
+        else:
+            yield passed(f"{space.free_mib} MiB are free for the database")
+    if chosen.upload_dir is not None:
+        yield _uploads(chosen.upload_dir, chosen.upload_free_mib)
+
+
+def _uploads(directory: Path, free_mib: int) -> Finding:
+    try:
+        disk = os.statvfs(directory)
+    except FileNotFoundError:
+        return skipped(f"{directory} does not exist yet; a server creates it when it starts")
+    except OSError as error:
+        raise CannotExamine(
+            f"{directory} cannot be read: {error.strerror}",
+            "Give this account the right to enter it, or correct SVC_UPLOAD_DIR.",
+        ) from error
+    free = disk.f_bavail * disk.f_frsize // MIB
+    if free < free_mib:
+        return failed(
+            f"{free} MiB are free for uploads at {directory}, and SVC_UPLOAD_FREE_MIB keeps {free_mib}",
+            "Free or add space on this disk, or lower SVC_UPLOAD_FREE_MIB.",
+        )
+    return passed(f"{free} MiB are free for uploads")
