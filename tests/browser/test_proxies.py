@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import shutil
+import socket
 import ssl
 import subprocess
 from base64 import b64encode
@@ -27,6 +28,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from playwright.sync_api import Browser, Page, expect
 
+from deploy.doctor import checks, outside, web
 from deploy.migrate import migrate
 from shared.settings import Settings
 from tests.browser.conftest import ARGUMENTS, chromium_path, expect_signed_in
@@ -104,7 +106,7 @@ def client(site: Site, url: str, *, source: str = "127.0.0.1") -> Iterator[httpx
 
 
 def certify(directory: Path) -> Certificate:
-    """Make a certificate that is good for a day."""
+    """Make a certificate that is good for two months."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, AUTH)])
     now = datetime.now(UTC)
@@ -115,7 +117,7 @@ def certify(directory: Path) -> Certificate:
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - timedelta(hours=1))
-        .not_valid_after(now + timedelta(days=1))
+        .not_valid_after(now + timedelta(days=60))
         .add_extension(
             x509.SubjectAlternativeName([x509.DNSName(AUTH), x509.DNSName(BASE)]), critical=False
         )
@@ -344,6 +346,31 @@ def test_a_passkey_belongs_to_the_public_name(page: Page, front: Site, person: s
     expect_signed_in(page, front, "alice@example.org")
     kept = tools.send("WebAuthn.getCredentials", made)
     assert [each["rpId"] for each in kept["credentials"]] == [AUTH]
+
+
+def test_the_doctor_passes_every_check(front: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    look_up = socket.getaddrinfo
+
+    def on_this_machine(host: str, *words: Any, **named: Any) -> Any:
+        return look_up("127.0.0.1" if host in (AUTH, BASE) else host, *words, **named)
+
+    monkeypatch.setattr(socket, "getaddrinfo", on_this_machine)
+    monkeypatch.setenv("SSL_CERT_FILE", str(front.certificate.chain))
+    service = outside.Service(web.Site(front.auth_url), web.Site(front.base_url))
+
+    results = list(checks.run(outside.CHECKS, service))
+
+    assert [each for each in results if each.outcome not in ("passed", "skipped")] == []
+    # The site has a port of its own, and nobody sees from outside whose address is counted.
+    assert {each.check for each in results if each.outcome == "skipped"} == {
+        "plain http",
+        "client addresses",
+    }
+    plain = outside.redirected(
+        web.Site(f"http://{AUTH}:{front.plain_port}"), web.Site(f"https://{AUTH}")
+    )
+    assert plain.outcome == "passed"
+    assert plain.text.endswith("redirects to https")
 
 
 def test_both_servers_publish_their_public_addresses(front: Site) -> None:
