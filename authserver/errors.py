@@ -309,10 +309,11 @@ class TooManyRequests(OAuthError):
     status = 429
     may_redirect = False
 
-    def __init__(self, retry_after_s: int) -> None:
-        """Store after how many seconds to retry, at least 1."""
+    def __init__(self, retry_after_s: int, limit: str) -> None:
+        """Store after how many seconds to retry, at least 1, and the limit for metrics."""
         super().__init__()
         self.retry_after_s = retry_after_s
+        self.limit = limit
 
 
 class TemporarilyUnavailable(OAuthError):

@@ -18,6 +18,7 @@ from starlette.requests import Request
 from authserver import rows
 from authserver.rows import Database, Parameters
 from shared import tokens
+from shared.metrics import SECURITY_EVENTS
 
 log = logging.getLogger("svc.security")
 
@@ -142,6 +143,7 @@ async def account_events(
 def write_log(new_events: Iterable[Event], origin: RequestOrigin) -> None:
     """Write committed events to the log."""
     for event in new_events:
+        SECURITY_EVENTS.add(event.event)
         log.info(
             "event=%s user_id=%s client_id=%s grant_id=%s address=%s request_id=%s",
             event.event,

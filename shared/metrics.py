@@ -6,10 +6,12 @@ tools, kinds and errors. No label holds what a person, a client or a stranger ha
 is another time series for ever.
 """
 
+import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from shared import listening
@@ -32,7 +34,7 @@ class Counter:
     about: str
     labels: tuple[str, ...] = ()
     collector: "prometheus_client.Counter | None" = field(default=None, repr=False)
-    """None while nobody can ask for metrics."""
+    """None while metrics are off."""
 
     def add(self, *values: str, amount: float = 1) -> None:
         """Count for these values of the labels."""
@@ -43,7 +45,7 @@ class Counter:
 
 @dataclass(frozen=True)
 class Gauge:
-    """A number that is read when somebody asks for it."""
+    """A number that is read when Prometheus asks for it."""
 
     name: str
     about: str
@@ -101,11 +103,84 @@ REQUESTS: Final = Durations(
     ("route", "status"),
 )
 
+TOOL_CALLS: Final = Durations(
+    "svc_tool_calls_total",
+    "svc_tool_call_duration_seconds",
+    "Calls of tools of the MCP endpoint; the outcome is answered, mistaken or failed",
+    ("tool", "outcome"),
+)
+
+REFUSALS: Final = Counter(
+    "svc_refusals_total",
+    "Requests refused with 401, 403, 429 or 503, by reason; that of 429 is the limit",
+    ("status", "reason"),
+)
+TOKEN_REQUESTS: Final = Counter(
+    "svc_token_requests_total",
+    "Requests to the token endpoint; the outcome is issued, or the error",
+    ("grant_type", "outcome"),
+)
+AUTHORIZATIONS: Final = Counter(
+    "svc_authorizations_total",
+    "Authorization requests: accepted, an error; and their ends: allowed, declined, renewed",
+    ("outcome",),
+)
+SECURITY_EVENTS: Final = Counter(
+    "svc_security_events_total",
+    "Security events of accounts, such as sign-ins, revocations and replays",
+    ("event",),
+)
+INGESTED: Final = Counter(
+    "svc_ingest_events_total",
+    "Events in batches of trackers: accepted, duplicate or rejected",
+    ("stream", "outcome"),
+)
+REJECTIONS: Final = Counter(
+    "svc_ingest_rejections_total", "Rejected events by reason", ("stream", "code")
+)
+RECEIVED: Final = Counter(
+    "svc_receiver_records_total",
+    "Records that applications sent in their own formats: added, changed, known or refused; heartbeats of"
+    " editors: taken or refused",
+    ("receiver", "outcome"),
+)
+
 INFO: Final = Gauge("svc_info", "Always 1; which build runs", ("process", "version", "commit"))
 
-COUNTERS: Final[tuple[Counter, ...]] = ()
-DURATIONS: Final = (REQUESTS,)
+COUNTERS: Final = (
+    REFUSALS,
+    TOKEN_REQUESTS,
+    AUTHORIZATIONS,
+    SECURITY_EVENTS,
+    INGESTED,
+    REJECTIONS,
+    RECEIVED,
+)
+DURATIONS: Final = (REQUESTS, TOOL_CALLS)
 GAUGES: Final = (INFO,)
+
+
+_WORDS: Final = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_REFUSING: Final = (401, 403, 429, 503)
+
+
+def reason(error: Exception) -> str:
+    """Return the name of the class of an error as the value of a label."""
+    return _in_words(type(error).__name__)
+
+
+@cache
+def _in_words(name: str) -> str:
+    return _WORDS.sub("_", name).lower()
+
+
+def count_refusal(status: int, error: Exception, limit: str | None = None) -> None:
+    """Count a refused request, unless the status stands for a mistake of the client.
+
+    ``limit`` is the name of the limit that it was above.
+    """
+    if status in _REFUSING:
+        REFUSALS.add(str(status), limit or reason(error))
 
 
 def served(

@@ -35,8 +35,9 @@ from authserver.oauth.requests import PendingRequest
 from authserver.people.sessions import Browser, Person
 from authserver.web.page import Page
 from authserver.web.server import Server
-from shared import scopes
+from shared import metrics, scopes
 from shared.dashboard import DASHBOARD_CLIENT_ID
+from shared.metrics import AUTHORIZATIONS
 from shared.settings import Settings
 from shared.tokens import Token
 
@@ -81,17 +82,20 @@ async def show(server: Server, documents: Documents, request: Request) -> Respon
         client = await known_client(server, documents, browser.person, query)
         client_ids.log(request, client.client_id)
         pending = check_request(query, client, rules_for(server.settings, client.client_id))
+        AUTHORIZATIONS.add(pending.error or "accepted")
         if pending.error is not None and await _may_redirect_error(server, browser, client):
             return server.pages.redirect_browser(error_location(server, pending), browser)
     except (TooManyRequests, TemporarilyUnavailable):
         raise
     except OAuthError as error:
+        AUTHORIZATIONS.add(metrics.reason(error))
         return server.pages.render(refusal_of(error, _values(query, error.parameter)))
     user_id = None if browser.person is None else browser.person.user_id
     await server.throttle.count_authorization(user_id, events.request_origin(request).address)
     if browser.person is not None and may_renew(query, pending):
         code = await grants.renew(server.database, browser.session, pending)
         if code is not None:
+            AUTHORIZATIONS.add("renewed")
             return server.pages.redirect_browser(code_location(server, pending, code), browser)
     if browser.person is None and client_ids.is_address(client.client_id):
         await clients.store_unchecked(server.database, client)

@@ -40,6 +40,7 @@ from authserver.web.page import Page
 from authserver.web.server import Server
 from shared import scopes, tokens
 from shared.dashboard import DASHBOARD_CLIENT_ID
+from shared.metrics import AUTHORIZATIONS
 from shared.scopes import SCOPES, WITHOUT_ENDPOINT
 from shared.tokens import Token
 
@@ -124,6 +125,8 @@ async def decide(server: Server, documents: Documents, request: Request) -> Resp
         ends_with_session=pending.client_id == DASHBOARD_CLIENT_ID,
         lifetime=lifetime,
     )
+    if code is not None:
+        AUTHORIZATIONS.add("allowed")
     return (
         await _gone(server, browser, waiting)
         if code is None
@@ -214,9 +217,11 @@ async def _decline(
     if pending.is_device:
         if not await device.decline(server.database, waiting):
             raise RequestGone
+        AUTHORIZATIONS.add("declined")
         return server.pages.render(_decided(client, is_allowed=False), browser)
     if not await requests.take(server.database, waiting):
         raise RequestGone
+    AUTHORIZATIONS.add("declined")
     declined = AccessDenied()
     refused = replace(pending, error=declined.error, error_description=declined.description)
     return server.pages.redirect_browser(error_location(server, refused), browser)

@@ -705,7 +705,7 @@ async def _refresh_refusal(
     )
     refusal = next((error for holds, error in reasons if holds), None)
     if refusal is None and stored.retry_after_s is not None:
-        return TooManyRequests(stored.retry_after_s)
+        return TooManyRequests(stored.retry_after_s, "refreshes")
     return refusal
 
 

@@ -29,7 +29,8 @@ from authserver.oauth.grants import (
     TokenPair,
 )
 from authserver.web.server import Server
-from shared import scopes, tokens, web
+from shared import metrics, scopes, tokens, web
+from shared.metrics import TOKEN_REQUESTS
 from shared.tokens import Token
 
 _VERIFIER: Final = re.compile(r"[A-Za-z0-9\-._~]{43,128}")
@@ -40,6 +41,7 @@ _CREDENTIALS: Final = frozenset(
     )
 )
 DEVICE_CODE: Final = "urn:ietf:params:oauth:grant-type:device_code"
+GRANT_TYPES: Final = ("authorization_code", "refresh_token", DEVICE_CODE)
 
 
 async def issue(server: Server, request: Request) -> Response:
@@ -51,6 +53,20 @@ async def issue(server: Server, request: Request) -> Response:
     searched.
     """
     form = await forms.read(request)
+    given = form.get("grant_type")
+    grant_type = given if given in GRANT_TYPES else "other"
+    try:
+        pair = await _pair(server, request, form)
+    except OAuthError as error:
+        TOKEN_REQUESTS.add(grant_type, metrics.reason(error))
+        raise
+    TOKEN_REQUESTS.add(grant_type, "issued")
+    web.notes(request).update(grant_id=pair.grant_id)
+    return _answer(pair)
+
+
+async def _pair(server: Server, request: Request, form: Form) -> TokenPair:
+    """Return the pair that a request gets. Raises OAuthError."""
     origin = events.request_origin(request)
     codes = tokens_in(tokens.CODE, "code", request, form)
     refresh_tokens = tokens_in(tokens.REFRESH, "refresh_token", request, form)
@@ -64,23 +80,20 @@ async def issue(server: Server, request: Request) -> Response:
         raise
     if isinstance(presented, CodePresentation):
         await grants.check_replay(server.database, server.lineage, [], refresh_tokens, origin)
-        pair = await grants.redeem_code(server.database, server.lineage, presented, origin)
-    elif isinstance(presented, DevicePresentation):
+        return await grants.redeem_code(server.database, server.lineage, presented, origin)
+    if isinstance(presented, DevicePresentation):
         await grants.check_replay(server.database, server.lineage, codes, refresh_tokens, origin)
-        pair = await grants.redeem_device_code(server.database, server.lineage, presented, origin)
-    else:
-        retry_s = server.settings.refresh_retry_s
-        await grants.check_replay(server.database, server.lineage, codes, [], origin)
-        pair = await grants.rotate(
-            server.database,
-            server.lineage,
-            presented,
-            origin,
-            refreshes_per_hour=server.settings.refreshes_per_hour,
-            retry_lifetime=timedelta(seconds=retry_s) if retry_s else None,
-        )
-    web.notes(request).update(grant_id=pair.grant_id)
-    return _answer(pair)
+        return await grants.redeem_device_code(server.database, server.lineage, presented, origin)
+    retry_s = server.settings.refresh_retry_s
+    await grants.check_replay(server.database, server.lineage, codes, [], origin)
+    return await grants.rotate(
+        server.database,
+        server.lineage,
+        presented,
+        origin,
+        refreshes_per_hour=server.settings.refreshes_per_hour,
+        retry_lifetime=timedelta(seconds=retry_s) if retry_s else None,
+    )
 
 
 def tokens_in(prefix: str, name: str, request: Request, form: Form) -> list[Token]:

@@ -183,8 +183,9 @@ class Throttle:
 
     @contextmanager
     def _reserve(self, places: Mapping[str, int]) -> Iterator[None]:
-        if any(self.running[place] >= most for place, most in places.items()):
-            raise TooManyRequests(1)
+        for place, most in places.items():
+            if self.running[place] >= most:
+                raise TooManyRequests(1, f"at_once_{place.partition(' ')[0]}")
         self.running.update(places.keys())
         try:
             yield
@@ -218,7 +219,7 @@ class Throttle:
             keys = [self._key(text, _FREE_FOR_ACCOUNT_AND_ADDRESS)]
         elif not await self._is_known_address(user_id, address):
             keys += [account, *self._address_keys("sign-in", address, _FREE_FOR_ADDRESS)]
-        counted = await _count(self.database, keys, _GUESS_FORGOTTEN_AFTER)
+        counted = await _count(self.database, "guesses", keys, _GUESS_FORGOTTEN_AFTER)
         return Attempt(counted, (keys[0], account_here, account))
 
     async def _is_known_address(self, user_id: UUID | None, address: str | None) -> bool:
@@ -249,12 +250,12 @@ class Throttle:
     async def count_sign_in(self, user_id: UUID) -> None:
         """Count a sign-in that a person has proved. Raises TooManyRequests."""
         keys = [self._key(f"signed in: {user_id}", _FREE_SIGN_INS)]
-        await _count(self.database, keys, _SIGN_IN_FORGOTTEN_AFTER)
+        await _count(self.database, "sign_ins", keys, _SIGN_IN_FORGOTTEN_AFTER)
 
     async def count_passkey(self, address: str | None) -> Attempt:
         """Count a passkey sign-in, by address only. Raises TooManyRequests."""
         keys = self._address_keys("passkey", address, _FREE_FOR_ADDRESS)
-        return Attempt(await _count(self.database, keys, _GUESS_FORGOTTEN_AFTER))
+        return Attempt(await _count(self.database, "passkeys", keys, _GUESS_FORGOTTEN_AFTER))
 
     async def count_registration(self, address: str | None) -> Attempt:
         """Count a client registration. Raises TooManyRequests."""
@@ -262,7 +263,9 @@ class Throttle:
         if free == 0:
             return Attempt(())
         keys = self._address_keys("registration", address, free)
-        return Attempt(await _count(self.database, keys, timedelta(hours=1) / free))
+        return Attempt(
+            await _count(self.database, "registrations", keys, timedelta(hours=1) / free)
+        )
 
     async def refund(self, registration: Attempt) -> None:
         """Take back nine tenths of the count of a registration that was refused for its content.
@@ -280,20 +283,22 @@ class Throttle:
         """Count an authorization request of a person, or of a stranger's address. Raises TooManyRequests."""
         if user_id is None:
             keys = self._address_keys("authorization", address, _FREE_AUTHORIZATIONS)
-            await _count(self.database, keys, _STRANGER_FORGOTTEN_AFTER)
+            await _count(self.database, "authorizations", keys, _STRANGER_FORGOTTEN_AFTER)
         else:
             keys = [self._key(f"authorization account: {user_id}", _FREE_AUTHORIZATIONS)]
-            await _count(self.database, keys, _AUTHORIZATION_OF_PERSON_FORGOTTEN_AFTER)
+            await _count(
+                self.database, "authorizations", keys, _AUTHORIZATION_OF_PERSON_FORGOTTEN_AFTER
+            )
 
     async def count_document(self, user_id: UUID) -> None:
         """Count a client id metadata document that is fetched for a person. Raises TooManyRequests."""
         keys = [self._key(f"document account: {user_id}", _FREE_DOCUMENTS)]
-        await _count(self.database, keys, _DOCUMENT_FORGOTTEN_AFTER)
+        await _count(self.database, "documents", keys, _DOCUMENT_FORGOTTEN_AFTER)
 
     async def count_device_authorization(self, address: str | None) -> None:
         """Count the request of a device. Raises TooManyRequests."""
         keys = self._address_keys("device", address, _FREE_AUTHORIZATIONS)
-        await _count(self.database, keys, _STRANGER_FORGOTTEN_AFTER)
+        await _count(self.database, "device_authorizations", keys, _STRANGER_FORGOTTEN_AFTER)
 
     async def count_user_code(self, user_id: UUID, address: str | None) -> Attempt:
         """Count a code that a person enters for a device. Raises TooManyRequests."""
@@ -301,13 +306,13 @@ class Throttle:
             self._key(f"user code account: {user_id}", _FREE_FOR_ACCOUNT),
             *self._address_keys("user code", address, _FREE_FOR_ADDRESS),
         ]
-        return Attempt(await _count(self.database, keys, _GUESS_FORGOTTEN_AFTER))
+        return Attempt(await _count(self.database, "user_codes", keys, _GUESS_FORGOTTEN_AFTER))
 
     async def count_provider_sign_in(self, address: str | None) -> None:
         """Count a redirect to the identity provider. Raises TooManyRequests."""
         # The text of a key must not change: stored counts are found by its HMAC.
         keys = self._address_keys("departure", address, _FREE_PROVIDER_SIGN_INS)
-        await _count(self.database, keys, _STRANGER_FORGOTTEN_AFTER)
+        await _count(self.database, "provider_sign_ins", keys, _STRANGER_FORGOTTEN_AFTER)
 
     def _address_keys(self, purpose: str, address: str | None, free: int) -> list[Key]:
         here, around = network(address), network(address, ipv6_bits=48)
@@ -339,7 +344,7 @@ def _hash(secret: bytes, text: str) -> bytes:
 
 
 async def _count(
-    database: Database, keys: Sequence[Key], forgotten_after: timedelta
+    database: Database, limit: str, keys: Sequence[Key], forgotten_after: timedelta
 ) -> Sequence[Counted]:
     parameters = {
         "key_hashes": [f"\\x{key.hash.hex()}" for key in keys],
@@ -351,7 +356,7 @@ async def _count(
     )
     wait_s = max((each.wait_s for each in counted), default=0)
     if wait_s > 0:
-        raise TooManyRequests(wait_s)
+        raise TooManyRequests(wait_s, limit)
     return counted
 
 

@@ -26,10 +26,11 @@ from authserver.errors import (
     OAuthError,
     OutdatedServer,
     TemporarilyUnavailable,
+    TooManyRequests,
 )
 from authserver.people.sessions import ConfirmationNeeded, ForgedForm, SignInNeeded, StaleForm
 from authserver.web.page import Page, Pages
-from shared import schema
+from shared import metrics, schema
 
 log = logging.getLogger("svc.error")
 
@@ -99,6 +100,8 @@ class Failures:
 
     def answer(self, path: str, error: OAuthError, headers: Mapping[str, str]) -> Response:
         """Return ``error`` as JSON or as a page, depending on ``path``; JSON if that is not known (empty)."""
+        limit = error.limit if isinstance(error, TooManyRequests) else None
+        metrics.count_refusal(error.status, error, limit)
         if not path or path in self.machine_paths or path.startswith("/.well-known/"):
             return errors.answer(error, dict(headers))
         notice = _BY_STATUS.get(error.status, _BY_STATUS[400])
@@ -163,7 +166,8 @@ class Failures:
             suffix = "" if error.path == "/" else f"?next={quote(error.path)}"
             return self.pages.redirect_browser(page + suffix, error.browser)
 
-        async def form_refused(_: Request, __: Exception) -> Response:
+        async def form_refused(_: Request, error: Exception) -> Response:
+            metrics.count_refusal(_FORM_REFUSED.status, error)
             return self.page(_FORM_REFUSED, {})
 
         return {

@@ -36,6 +36,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ExceptionHandler
 
+from shared import metrics
+
 PRIVATE = {"Cache-Control": "private, no-store", "Vary": "Authorization"}
 """For every answer that needed a credential: caches must not keep personal data. Packing adds to Vary."""
 
@@ -138,10 +140,13 @@ class TooManyRequests(Problem):
     status = 429
     code = "rate_limited"
 
-    def __init__(self, retry_after_s: int, message: str | None = None) -> None:
-        """Keep the number of seconds after which the client may try again."""
+    def __init__(
+        self, retry_after_s: int, message: str | None = None, *, limit: str = "requests_at_once"
+    ) -> None:
+        """Keep the number of seconds after which the client may try again, and the limit for metrics."""
         super().__init__(message)
         self.retry_after_s = retry_after_s
+        self.limit = limit
 
 
 class DatabaseUnavailable(Problem):
@@ -238,6 +243,12 @@ UNREADABLE: Final[Mapping[int, type[Problem]]] = {
 """The problems of requests that the web server refuses, by status."""
 
 
+def count(problem: Problem) -> None:
+    """Count a request that was refused for a problem; for each answer to one, once."""
+    limit = problem.limit if isinstance(problem, TooManyRequests) else None
+    metrics.count_refusal(problem.status, problem, limit)
+
+
 @dataclass(frozen=True)
 class Answers:
     """Writes problems as answers. ``metadata_url`` is the address in a challenge (RFC 9728)."""
@@ -246,6 +257,7 @@ class Answers:
 
     def of(self, problem: Problem) -> Response:
         """Return the answer to a failed request."""
+        count(problem)
         headers = {**self._headers(problem), **problem.headers}
         return Response(problem.body(), problem.status, headers, media_type="application/json")
 

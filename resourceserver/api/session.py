@@ -173,8 +173,10 @@ class Reader:
                 prepare=chosen.prepare,
                 gives_way=True,
             ),
-            Turns(chosen.patient_connections, MOST_PATIENT),
-            Turns(chosen.quick_connections * _DEPTH, MOST_QUICK, QUICK_PATIENCE_S),
+            Turns(chosen.patient_connections, MOST_PATIENT, name="long_reads"),
+            Turns(
+                chosen.quick_connections * _DEPTH, MOST_QUICK, QUICK_PATIENCE_S, name="quick_reads"
+            ),
             Pipelines.to(
                 database.login(chosen, "worker"),
                 size=1,

@@ -48,6 +48,8 @@ class Turns:
     """How long a request waits for a place; None for the usual time."""
     full: type[DatabaseUnavailable] = ServerFull
     """The error to raise if others hold all places."""
+    name: str = "requests_at_once"
+    """What metrics call it."""
     most_waiting: int = MOST_WAITING
     """The most waiting requests of one person; further ones are refused at once."""
     held: Counter[Person] = field(default_factory=Counter)
@@ -73,7 +75,7 @@ class Turns:
             return
         waiting = self.waiting.setdefault(person, deque())
         if len(waiting) >= self.most_waiting:
-            raise TooManyRequests(RETRY_AFTER_S)
+            raise TooManyRequests(RETRY_AFTER_S, limit=self.name)
         place = asyncio.get_running_loop().create_future()
         waiting.append(place)
         self._hand_out()
@@ -85,7 +87,7 @@ class Turns:
             if not isinstance(error, TimeoutError):
                 raise
             if self.held[person]:
-                raise TooManyRequests(RETRY_AFTER_S) from error
+                raise TooManyRequests(RETRY_AFTER_S, limit=self.name) from error
             raise self.full from error
 
     def give_back(self, person: Person) -> None:

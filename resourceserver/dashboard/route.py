@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from resourceserver.api import errors
 from resourceserver.api.errors import (
     DatabaseUnavailable,
     ParameterProblem,
@@ -154,6 +155,8 @@ class Dashboard:
         self, status: int, title: str, text: str, problem: Problem | None = None
     ) -> Response:
         """Return a page about a failure. One that passes loads itself again."""
+        if problem is not None:
+            errors.count(problem)
         is_short = status in (429, 503)
         html = self.templates.get_template("problem.html").render(
             title=title, text=text, is_short=is_short

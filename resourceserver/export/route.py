@@ -223,7 +223,7 @@ def routes(chosen: Settings, reader: Reader, exports: Pool) -> list[Route]:
 
     ``exports`` are connections of the ``reader`` role.
     """
-    turns = Turns(chosen.export_connections, PER_PERSON, PATIENCE_S, full=Busy)
+    turns = Turns(chosen.export_connections, PER_PERSON, PATIENCE_S, full=Busy, name="exports")
 
     async def answer(request: Request) -> Response:
         scopes = (SCOPE, *ExportParams.scopes(request.query_params))

@@ -51,6 +51,7 @@ from resourceserver.api.turns import Turns
 from resourceserver.ingest import event_schema, events, fields
 from resourceserver.ingest.events import APP_SESSIONS, CODING_SESSIONS, Row, Stream, Verdict
 from shared import pipeline, queries
+from shared.metrics import INGESTED, REJECTIONS
 from shared.pipeline import Pipelines, Results, Sequel, Step
 from shared.settings import Settings
 from shared.storage import Storage
@@ -202,8 +203,8 @@ class Load:
 def routes(chosen: Settings, reader: Reader, writers: Pipelines, storage: Storage) -> list[Route]:
     """Return a route for each stream; ``writers`` are connections of the ``ingester`` role."""
     load = Load(
-        Turns(chosen.ingest_connections, MOST_AT_ONCE, most_waiting=MOST_WAITING),
-        Turns(LARGE_BODIES, 1, full=Busy, most_waiting=MOST_WAITING),
+        Turns(chosen.ingest_connections, MOST_AT_ONCE, name="batches", most_waiting=MOST_WAITING),
+        Turns(LARGE_BODIES, 1, full=Busy, name="large_batches", most_waiting=MOST_WAITING),
         storage,
     )
     return [_route(stream, chosen, reader, writers, load) for stream in STREAMS]
@@ -232,7 +233,8 @@ def _route(
             async with load.writing.place(who.token.user_id):
                 written = await write(writers, who, stream, verdict.rows, columns)
         result = _result(verdict, written, now_ms)
-        return Response(result, headers=PRIVATE, media_type="application/json")
+        _count(stream, result)
+        return Response(json.dumps(result), headers=PRIVATE, media_type="application/json")
 
     return Route(described.path, answer, methods=[described.method], name=described.name)
 
@@ -485,8 +487,8 @@ def consequences(rows: list[Row], new_keys: Set[str]) -> dict[str, Any]:
     }
 
 
-def _result(verdict: Verdict, written: Written, now_ms: int) -> bytes:
-    """Return the answer's body. A valid event that was not written is a duplicate of one that was."""
+def _result(verdict: Verdict, written: Written, now_ms: int) -> dict[str, Any]:
+    """Return the answer. A valid event that was not written is a duplicate of one that was."""
     rejected = verdict.rejected
     if written.refused_devices:
         beyond = (_beyond_the_ceiling(row, written.refused_devices) for row in verdict.rows)
@@ -494,14 +496,21 @@ def _result(verdict: Verdict, written: Written, now_ms: int) -> bytes:
             [*rejected, *itertools.chain.from_iterable(beyond)], key=itemgetter("index")
         )
     valid = len(verdict.rows) + verdict.repeated + len(verdict.rejected) - len(rejected)
-    return json.dumps(
-        {
-            "accepted": written.new,
-            "duplicates": valid - written.new,
-            "rejected": rejected,
-            "server_time": fields.timestamp(now_ms),
-        }
-    ).encode()
+    return {
+        "accepted": written.new,
+        "duplicates": valid - written.new,
+        "rejected": rejected,
+        "server_time": fields.timestamp(now_ms),
+    }
+
+
+def _count(stream: Stream, result: dict[str, Any]) -> None:
+    """Count the events of a batch for metrics."""
+    INGESTED.add(stream.name, "accepted", amount=result["accepted"])
+    INGESTED.add(stream.name, "duplicate", amount=result["duplicates"])
+    INGESTED.add(stream.name, "rejected", amount=len(result["rejected"]))
+    for each in result["rejected"]:
+        REJECTIONS.add(stream.name, each["code"])
 
 
 def _beyond_the_ceiling(row: Row, refused: frozenset[str]) -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ take a plain error body there for a broken server.
 import asyncio
 import json
 import re
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -48,6 +49,7 @@ from resourceserver.mcp.protocol import END, Message, Refusal, members, quoted
 from resourceserver.mcp.rate_limit import RateLimit
 from resourceserver.mcp.tool import ENTRY, Tool
 from shared import pipeline
+from shared.metrics import TOOL_CALLS
 from shared.scopes import SCOPES
 from shared.settings import Settings
 
@@ -174,7 +176,9 @@ class MCPEndpoint:
             if wait_s:
                 await self.reader.check(who)
                 raise TooManyRequests(
-                    wait_s, f"too many requests of this account; try again in {wait_s} s"
+                    wait_s,
+                    f"too many requests of this account; try again in {wait_s} s",
+                    limit="mcp_calls_per_minute",
                 )
             is_packed = packing.accepts_gzip(request.headers)
             return await self._respond(who, message, is_packed=is_packed)
@@ -350,23 +354,32 @@ class MCPEndpoint:
         if not isinstance(given, dict):
             reason = "arguments must be an object, such as {}"
             raise message.refusal(protocol.INVALID_PARAMS, reason)
+        outcome, started = "failed", time.perf_counter()
+        try:
+            result, outcome = await self._ask(who, tool, given)
+        finally:
+            TOOL_CALLS.add(tool.name, outcome, time.perf_counter() - started)
+        return result
+
+    async def _ask(self, who: Credential, tool: Tool, given: dict[str, Any]) -> tuple[bytes, str]:
+        """Return the result of a tool, and the outcome for metrics."""
         try:
             wanted = arguments.parse(tool.arguments, given)
         except ArgumentsProblem as problem:
             await self.reader.check(replace(who, scopes=tool.scopes()))
-            return _mistake(str(problem))
+            return _mistake(str(problem)), "mistaken"
         try:
             found = await self.reader.read_parts(
                 replace(who, scopes=tool.scopes(wanted)), tool.question(wanted)
             )
         except ParameterProblem as problem:
-            return _mistake(problem.message)
+            return _mistake(problem.message), "mistaken"
         try:
             answer = tool.render(found, wanted, self.base_url)
         except ArgumentsProblem as problem:
             # Only the data can show that a name is unknown.
-            return _mistake(str(problem))
-        return _tool_result(answer)
+            return _mistake(str(problem)), "mistaken"
+        return _tool_result(answer), "answered"
 
 
 def _names_this_machine(headers: Iterable[tuple[bytes, bytes]]) -> bool:

@@ -174,8 +174,8 @@ class Receiver:
     """The address of the page from which people upload files."""
     storage: Storage
     """The disk of the database, which needs room for what is in the files."""
-    pieces: Turns = field(default_factory=lambda: Turns(_MOST_PIECES, 1))
-    forms: Turns = field(default_factory=lambda: Turns(_MOST_FORMS, 1))
+    pieces: Turns = field(default_factory=lambda: Turns(_MOST_PIECES, 1, name="upload_pieces"))
+    forms: Turns = field(default_factory=lambda: Turns(_MOST_FORMS, 1, name="upload_forms"))
     # Threads of their own: a slow disk must not delay other work.
     disk: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(4, thread_name_prefix="uploads")

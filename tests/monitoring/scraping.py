@@ -38,6 +38,12 @@ def neighbouring_ports(count: int) -> int:
     raise RuntimeError("there are no neighbouring free ports")
 
 
+def answers(port: int) -> bool:
+    """Tell whether a process listens on a port."""
+    with socket.socket() as tried:
+        return tried.connect_ex(("127.0.0.1", port)) == 0
+
+
 def _is_free(port: int) -> bool:
     with socket.socket() as tried:
         try:

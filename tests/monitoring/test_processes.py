@@ -15,7 +15,10 @@ from shared import VERSION
 from shared.listening import Address
 from shared.settings import Settings
 from tests import processes
-from tests.monitoring.scraping import Samples, neighbouring_ports, scrape, value
+from tests.conftest import Person
+from tests.monitoring.scraping import Samples, answers, neighbouring_ports, scrape, value
+from tests.oauth.conftest import visitor_of
+from tests.oauth.visitor import CALLBACK, Application
 from tests.processes import METADATA, Service
 from tests.waiting import wait_for
 
@@ -29,7 +32,9 @@ def service(deployment: Settings, tmp_path_factory: pytest.TempPathFactory) -> I
         auth_metrics_listen=(Address("127.0.0.1", neighbouring_ports(2)),),
         base_metrics_listen=(Address("127.0.0.1", neighbouring_ports(1)),),
     )
+    second = chosen.auth_metrics_listen[0].port + 1
     with processes.service(chosen, tmp_path_factory.mktemp("servers"), workers=2) as started:
+        wait_for(lambda: answers(second), "the second process listens")
         yield started
 
 
@@ -94,6 +99,105 @@ def test_requests_are_counted_by_route_and_status_and_timed_by_route(service: Se
     assert more("svc_request_duration_seconds_bucket", route="healthz", le="30.0") == 1
     assert more("svc_request_duration_seconds_bucket", route="healthz", le="+Inf") == 1
     assert 0 < more("svc_request_duration_seconds_sum", route="healthz") < 30
+    assert "alice" not in str(after)
+
+
+def test_token_requests_are_counted_by_grant_type_and_outcome(
+    service: Service, alice: Person
+) -> None:
+    before = of_auth(service)
+    with httpx2.Client(base_url=service.auth_url) as client:
+        browser = visitor_of(client, service.settings, alice)
+        registered = client.post("/oauth/register", json={"redirect_uris": [CALLBACK]})
+        application = Application(client, registered.json()["client_id"])
+        code = application.code(browser)
+        pair = application.exchange(code).json()
+        application.refresh(pair["refresh_token"])
+        application.refresh(pair["refresh_token"])
+        application.exchange(code)
+        browser.get(application.authorize_path(redirect_uri="https://elsewhere.example/"))
+        client.post("/oauth/token", data={"grant_type": "alice"}, headers={"Authorization": "x"})
+    after = of_auth(service)
+
+    def more(name: str, **labels: str) -> float:
+        return sum(value(each, name, **labels) for each in after) - sum(
+            value(each, name, **labels) for each in before
+        )
+
+    def requests(grant_type: str, outcome: str) -> float:
+        return more("svc_token_requests_total", grant_type=grant_type, outcome=outcome)
+
+    assert requests("authorization_code", "issued") == 1
+    assert requests("authorization_code", "code_spent") == 1
+    assert requests("refresh_token", "issued") == 1
+    assert requests("refresh_token", "refresh_token_rotated") == 1
+    assert requests("other", "client_authentication_refused") == 1
+    assert more("svc_authorizations_total", outcome="accepted") == 1
+    assert more("svc_authorizations_total", outcome="allowed") == 1
+    assert more("svc_authorizations_total", outcome="unusable_redirect_uri") == 1
+    assert more("svc_security_events_total", event="replay_detected") >= 1
+    refused = "client_authentication_refused"
+    assert more("svc_refusals_total", status="401", reason=refused) == 1
+    for secret in ("alice", application.client_id, str(alice.user_id), "elsewhere"):
+        assert secret not in str(after)
+
+
+def test_events_are_counted_by_stream_outcome_and_reason(service: Service, alice: Person) -> None:
+    event = {
+        "idempotency_key": "1",
+        "started_at": "2025-10-24T08:43:39Z",
+        "ended_at": "2025-10-24T08:45:25Z",
+        "app": "alice's own",
+        "device": "laptop",
+    }
+    before = of_base(service)
+    answer = httpx2.post(
+        f"{service.base_url}/api/v1/ingest/app-sessions",
+        json={"source": "alice", "events": [event, event, {**event, "started_at": "x"}]},
+        headers=alice.headers("ingest:app_sessions"),
+    )
+    after = of_base(service)
+
+    def more(name: str, **labels: str) -> float:
+        return value(after, name, **labels) - value(before, name, **labels)
+
+    assert answer.status_code == 200, answer.text
+    stream = "app_sessions"
+    assert more("svc_ingest_events_total", stream=stream, outcome="accepted") == 1
+    assert more("svc_ingest_events_total", stream=stream, outcome="duplicate") == 1
+    assert more("svc_ingest_events_total", stream=stream, outcome="rejected") == 1
+    (rejection,) = answer.json()["rejected"]
+    assert more("svc_ingest_rejections_total", stream=stream, code=rejection["code"]) == 1
+    assert "alice" not in str(after)
+
+
+def test_refusals_are_counted_by_reason_and_tools_by_name(service: Service, alice: Person) -> None:
+    headers = alice.headers("read:activity") | {"Accept": "application/json"}
+
+    def call(name: str, **arguments: str) -> None:
+        message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
+        params = {"name": name, "arguments": arguments}
+        httpx2.post(f"{service.base_url}/mcp", json=message | {"params": params}, headers=headers)
+
+    before = of_base(service)
+    httpx2.get(f"{service.base_url}/api/v1/me")
+    httpx2.get(f"{service.base_url}/api/v1/me", headers={"Authorization": "Bearer x"})
+    httpx2.get(
+        f"{service.base_url}/api/v1/codehost/activity?from=2025-10-20T00:00:00Z", headers=headers
+    )
+    call("get_day", date="2025-10-24")
+    call("get_day", day="alice")
+    call("alices_tool")
+    after = of_base(service)
+
+    def more(name: str, **labels: str) -> float:
+        return value(after, name, **labels) - value(before, name, **labels)
+
+    assert more("svc_refusals_total", status="401", reason="unauthorized") == 2
+    assert more("svc_refusals_total", status="403", reason="insufficient_scope") == 1
+    assert more("svc_tool_calls_total", tool="get_day", outcome="answered") == 1
+    assert more("svc_tool_calls_total", tool="get_day", outcome="mistaken") == 1
+    assert more("svc_tool_call_duration_seconds_count", tool="get_day") == 2
     assert "alice" not in str(after)
 
 

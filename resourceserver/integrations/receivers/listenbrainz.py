@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from resourceserver.api import errors
 from resourceserver.api.errors import PRIVATE, Problem
 from resourceserver.api.session import Reader
 from resourceserver.integrations import values
@@ -180,6 +181,7 @@ def _in_its_words(
         try:
             return await handler(request)
         except Problem as problem:
+            errors.count(problem)
             is_wrong = isinstance(problem, WrongKey)
             message = "Invalid authorization token." if is_wrong else problem.message
             content = {"code": problem.status, "error": message}

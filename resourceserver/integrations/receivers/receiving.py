@@ -41,6 +41,7 @@ from resourceserver.integrations.imports.writing import Target
 from resourceserver.integrations.receivers.threads import Threads
 from resourceserver.integrations.records import Record, Refused, Sourced
 from shared import connections, database, keys, pipeline, queries, schema
+from shared.metrics import RECEIVED
 from shared.pipeline import Pipelines
 from shared.settings import Settings
 from shared.storage import Storage
@@ -211,9 +212,15 @@ class Receiving:
             Pipelines.to(
                 login, size=1, depth=LOOK_UPS, patience_s=session.QUICK_S, prepare=chosen.prepare
             ),
-            Turns(LOOK_UPS, 1),
-            Turns(size, MOST_AT_ONCE, most_waiting=MOST_WAITING),
-            Turns(ingest.LARGE_BODIES, 1, full=ingest.Busy, most_waiting=MOST_WAITING),
+            Turns(LOOK_UPS, 1, name="receiver_keys"),
+            Turns(size, MOST_AT_ONCE, name="deliveries", most_waiting=MOST_WAITING),
+            Turns(
+                ingest.LARGE_BODIES,
+                1,
+                full=ingest.Busy,
+                name="large_deliveries",
+                most_waiting=MOST_WAITING,
+            ),
             storage,
         )
 
@@ -307,10 +314,13 @@ class Receiving:
 
         await asyncio.to_thread(prepare)
         try:
-            return await self.transact(opened, work)
+            counts = await self.transact(opened, work)
         except batches.OF_A_VALUE:
             in_halves = True
-            return await self.transact(opened, work)
+            counts = await self.transact(opened, work)
+        for outcome in ("added", "changed", "known", "refused"):
+            RECEIVED.add(opened.kind, outcome, amount=getattr(counts, outcome))
+        return counts
 
     async def transact(self, opened: Opened, work: Work[T]) -> T:
         """Return the result of ``work``, done in one transaction of the connection's session, in a thread.

@@ -23,6 +23,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from resourceserver.api import errors
 from resourceserver.api.errors import PRIVATE, Problem
 from resourceserver.api.session import Reader
 from resourceserver.ingest import events, fields
@@ -44,6 +45,7 @@ from resourceserver.integrations.receivers.wakatime_totals import (
 from resourceserver.integrations.records import Refused
 from resourceserver.integrations.values import Flaw
 from shared.connections import KINDS
+from shared.metrics import RECEIVED
 
 KIND: Final = "wakatime"
 BASE: Final = "/api/compat/wakatime/v1"
@@ -287,6 +289,7 @@ def in_their_words(handle: Handler) -> Handler:
         try:
             return await handle(request)
         except Problem as problem:
+            errors.count(problem)
             words = "Unauthorized" if problem.status == 401 else problem.message
             return Response(
                 json.dumps({"error": words}),
@@ -314,6 +317,9 @@ def routes(receiving: Receiving, reader: Reader) -> list[Route]:
                 work = partial(write, device=sent_by.device, taken=taken, now_ms=now_ms)
                 if not await receiving.transact(opened, work):
                     taken = [Refused("too_many_devices", "") for _ in taken]
+            refused = sum(isinstance(each, Refused) for each in taken)
+            RECEIVED.add(KIND, "taken", amount=len(taken) - refused)
+            RECEIVED.add(KIND, "refused", amount=refused)
         return _json(answer(taken), 202)
 
     def totals(find: Find) -> Handler:
