@@ -20,6 +20,8 @@ from typing import Any, Final
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from shared.draining import DRAIN
+
 MAX_HEAD_BYTES: Final = 64 * 1024
 """Somewhat more than the largest address and headers that the application accepts."""
 HEAD_S: Final = 10.0
@@ -27,6 +29,8 @@ HEAD_S: Final = 10.0
 MAX_CONNECTIONS: Final = 1000
 """Open connections of one process, whose heads take at most 64 MB together. Requests on further ones are
 answered 503."""
+NEW_S: Final = 0.5
+"""How long a new connection may wait for its first byte when a process stops that is one of several."""
 
 UNREADABLE: Final = "svc.unreadable"
 """The scope's key for the status of a request that no route may handle."""
@@ -102,12 +106,25 @@ class BoundedHeads(HttpToolsProtocol):
         if len(self.connections) > self.max_connections:
             # ASGI allows further keys; uvicorn's type of a scope does not name ours.
             self.scope[UNREADABLE] = 503  # type: ignore[typeddict-unknown-key]
+        if (drain := getattr(self.config, "drain", None)) is not None:
+            self.scope[DRAIN] = drain  # type: ignore[typeddict-unknown-key]
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
         """Wait for the next head."""
         super().on_message_complete()
         self._is_in_head = True
+
+    def shutdown(self) -> None:
+        """Close the connection when its answers are complete; a new one may have a request on its way.
+
+        Its client would not know whether a request was executed that arrives while it is closed.
+        """
+        drain = getattr(self.config, "drain", None)
+        if self.cycle is None and drain is not None and drain.waits and not self._is_refused:
+            self.loop.call_later(NEW_S, super().shutdown)
+        else:
+            super().shutdown()
 
     def _has_begun(self) -> bool:
         """Whether any bytes of the next head other than line ends have arrived."""

@@ -2,8 +2,8 @@
 
 ``/healthz`` reports that the process is alive, whether the database answers and has space on its disk, and
 which build runs.
-``/readyz`` is 200 only if the database answers and its schema fits this server. Neither needs a credential,
-nor contains hosts or the database's version.
+``/readyz`` is 200 only if the database answers, its schema fits this server, and the process is not about to
+stop (``shared.draining``). Neither needs a credential, nor contains hosts or the database's version.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from shared import VERSION, pipeline, queries, schema
+from shared import VERSION, draining, pipeline, queries, schema
 from shared.pipeline import Pipelines, Step
 from shared.settings import Settings
 from shared.storage import Storage
@@ -43,6 +43,7 @@ _UNREACHABLE: Final = {
     "error": "database_unavailable",
     "message": "the database does not answer",
 }
+_DRAINING: Final = {"error": "draining", "message": "this process is about to stop"}
 
 
 @dataclass(frozen=True)
@@ -104,8 +105,10 @@ class Probes:
         reached = {"status": "ok", "latency_ms": latency_ms}
         return _answer(200, {"status": "ok", "database": reached, **about})
 
-    async def readyz(self, _: Request) -> Response:
-        """Answer 503 if the database does not answer in time, or its schema does not fit."""
+    async def readyz(self, request: Request) -> Response:
+        """Answer 503 if the database does not answer, its schema does not fit, or this process stops."""
+        if draining.is_draining(request.scope):
+            return _answer(503, {"status": "unavailable", **_DRAINING})
         try:
             async with asyncio.timeout(_READY_WAIT_S):
                 await self.version.run((schema.STEP,))

@@ -1,16 +1,23 @@
 """Runs one of the two applications in one or more worker processes (uvicorn)."""
 
+import asyncio
 import logging
 import os
 import resource
+import signal
+import socket
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from types import FrameType
-from typing import Final
+from typing import Any, Final
 
 import uvicorn
 from uvicorn.supervisors import Multiprocess
 
 from shared import database, lifeline, listening, log_lines, metrics, readiness, settings, storage
+from shared.draining import Drain
 from shared.heads import MAX_CONNECTIONS, BoundedHeads
 from shared.listening import Listen
 from shared.probes import READYZ
@@ -18,6 +25,8 @@ from shared.settings import Settings, SettingsError
 
 _OPEN_FILES: Final = 4 * MAX_CONNECTIONS
 """Most open files of a process: room to accept connections beyond the bound and to answer them 503."""
+_LEAST_FINISH_S: Final = 5
+"""How long a process without a drain waits for running requests: an operator waits at the terminal."""
 
 log: Final = logging.getLogger("svc.serving")
 
@@ -25,12 +34,16 @@ log: Final = logging.getLogger("svc.serving")
 class Config(uvicorn.Config):
     """The configuration of the web server, which each of its processes gets as a copy.
 
-    A process of several is a new interpreter, and knows nothing else of what was configured here.
+    A process of several is a new interpreter, and knows nothing else of what was configured here. Each loads
+    the application by itself, in its main thread and with its event loop running, after the web server has
+    installed its own handlers of signals.
     """
 
     def __init__(self, application: str, chosen: Settings, *, workers: int) -> None:
         """Take the application factory and the settings."""
         self._log_format = chosen.log_format
+        self.drain_s = chosen.drain_s
+        self.drain = Drain(waits=chosen.drain_s > 0)
         super().__init__(
             application,
             factory=True,
@@ -42,13 +55,39 @@ class Config(uvicorn.Config):
             server_header=False,
             proxy_headers=bool(chosen.trusted_proxies),
             forwarded_allow_ips=list(chosen.trusted_proxies),
-            timeout_graceful_shutdown=5,
+            timeout_graceful_shutdown=max(_LEAST_FINISH_S, chosen.drain_s),
+            # A new process must answer within this time, or the replacement of all is broken off.
+            timeout_worker_healthcheck=30,
         )
 
     def configure_logging(self) -> None:
         """Configure the log of this process; the web server calls it in each."""
         super().configure_logging()
         log_lines.configure(self._log_format, str(self.app).partition(".")[0])
+
+    def load(self) -> None:
+        """Load the application, and put the drain before the web server's stop."""
+        super().load()
+        # uvicorn's own handler; without it, another program runs the server and ends it otherwise.
+        stop = signal.getsignal(signal.SIGTERM)
+        if callable(stop):
+            begin = partial(self._begin, asyncio.get_running_loop(), stop)
+            signal.signal(signal.SIGTERM, begin)
+
+    def _begin(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        stop: Callable[[int, FrameType | None], Any],
+        number: int,
+        frame: FrameType | None,
+    ) -> None:
+        is_second, self.drain.is_on = self.drain.is_on, True
+        if is_second or self.drain_s == 0:
+            stop(number, frame)
+            return
+        log.info("process %d stops in %d s: /readyz answers 503", os.getpid(), self.drain_s)
+        # A handler of a signal may interrupt the loop anywhere, so it may call nothing else of it.
+        loop.call_soon_threadsafe(loop.call_later, self.drain_s, stop, number, None)
 
 
 def serve(
@@ -94,7 +133,7 @@ def serve(
     ]
     readiness.send_ready_once_answered(chosen.notify_socket, reachable, READYZ)
     if workers > 1:
-        several = _Servers(config, sockets=sockets)
+        several = _Workers(config, sockets=sockets)
         several.notify_socket = chosen.notify_socket
         several.run()
     else:
@@ -104,7 +143,10 @@ def serve(
 
 
 class _Server(uvicorn.Server):
-    """A server in this process, which says that it stops when a signal ends it."""
+    """The web server, which refuses no connection that the system has accepted for it.
+
+    It tells a service manager that it stops when a signal ends it.
+    """
 
     notify_socket: str | None = None
 
@@ -113,15 +155,40 @@ class _Server(uvicorn.Server):
         readiness.send(self.notify_socket, readiness.STOPPING)
         super().handle_exit(sig, frame)
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop accepting, finish what runs, and stop."""
+        # Closing a socket resets the connections that wait at it, and a client that has sent its request by
+        # then cannot know whether it was executed. Between the last look and the close, nothing else runs.
+        for listener in sockets or ():
+            with suppress(BlockingIOError):
+                while True:
+                    accepted, _ = listener.accept()
+                    accepted.setblocking(False)
+                    await asyncio.get_running_loop().connect_accepted_socket(
+                        self._protocol, accepted
+                    )
+        await super().shutdown(sockets)
 
-class _Servers(Multiprocess):
-    """The parent of several servers, which says that they stop when a signal ends it."""
+    def _protocol(self) -> BoundedHeads:
+        return BoundedHeads(
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+
+
+class _Workers(Multiprocess):
+    """Several processes on the same sockets; SIGHUP replaces them one after the other.
+
+    Their parent tells a service manager that they stop when a signal ends it.
+    """
 
     notify_socket: str | None = None
 
     def terminate_all(self) -> None:
-        """Begin to stop."""
+        """Have all processes drain and stop."""
         readiness.send(self.notify_socket, readiness.STOPPING)
+        # While this process holds the sockets, connections still arrive that nobody accepts any more.
+        for each in self.sockets:
+            each.close()
         super().terminate_all()
 
 

@@ -208,6 +208,10 @@ class Settings:
     refresh_retry_s: int = 0
     """SVC_REFRESH_RETRY_SECONDS: for how many seconds an application that has lost the answer to a refresh
     can repeat it, unless one of the new tokens was used; at most 30, and 0 for not at all."""
+    drain_s: int = 0
+    """SVC_DRAIN_SECONDS: for how many seconds a server process goes on answering after SIGTERM, while /readyz
+    is 503 and each answer closes its connection; at most 300. Requests that still run then have as long
+    again, and at least 5 s. ``svc up`` does not use it, since it has one process of each server."""
     deployment: Deployment = "self_hosted"
     """SVC_DEPLOYMENT: what the capabilities answer: self_hosted, or hosted if the operator runs the service
     for others."""
@@ -394,6 +398,7 @@ def _read(environment: Mapping[str, str]) -> Settings:
         mcp_calls_per_minute=_count(
             environment, "SVC_MCP_CALLS_PER_MINUTE", Settings.mcp_calls_per_minute
         ),
+        drain_s=_count(environment, "SVC_DRAIN_SECONDS", Settings.drain_s, most=_LONGEST_DRAIN_S),
         deployment=deployment,
         jobs=_switch(environment, "SVC_JOBS", default=True),
         worker=_switch(environment, "SVC_WORKER", default=False),
@@ -436,6 +441,7 @@ def environment(chosen: Settings, role_urls: Mapping[str, str]) -> dict[str, str
         "SVC_MCP_CALLS_PER_MINUTE": str(chosen.mcp_calls_per_minute),
         "SVC_REFRESHES_PER_HOUR": str(chosen.refreshes_per_hour),
         "SVC_REFRESH_RETRY_SECONDS": str(chosen.refresh_retry_s),
+        "SVC_DRAIN_SECONDS": str(chosen.drain_s),
         "SVC_DEPLOYMENT": chosen.deployment,
         "SVC_JOBS": "on" if chosen.jobs else "off",
         "SVC_WORKER": "on" if chosen.worker else "off",
@@ -664,6 +670,7 @@ def _addresses(environment: Mapping[str, str], name: str) -> tuple[Address, ...]
 
 _MOST: Final = 999_999_999
 _LONGEST_REFRESH_RETRY_S: Final = 30
+_LONGEST_DRAIN_S: Final = 300
 
 
 def _count(

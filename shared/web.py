@@ -14,6 +14,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from shared import draining
 from shared.metrics import REQUESTS
 
 access_log = logging.getLogger("svc.access")
@@ -22,6 +23,7 @@ error_log = logging.getLogger("svc.error")
 _NOTED: Final = "svc.noted"
 _STATUS: Final = "svc.status"
 _NO_SNIFFING: Final = (b"x-content-type-options", b"nosniff")
+_CLOSE: Final = (b"connection", b"close")
 # Load balancers send hexadecimal digits or a UUID. Other text could be a secret of the sender.
 _REQUEST_ID: Final = re.compile(rb"[0-9A-Fa-f-]{8,36}")
 
@@ -59,6 +61,8 @@ class RequestLog:
             if message["type"] == "http.response.start":
                 scope[_STATUS] = message["status"]
                 message["headers"] = [*message["headers"], *own_headers]
+                if draining.is_draining(scope):
+                    message["headers"].append(_CLOSE)
             await send(message)
 
         try:
@@ -136,7 +140,7 @@ class RefusedBody:
             nonlocal is_open
             if message["type"] == "http.response.start" and not is_read:
                 # Without this, the web server would read the rest, however long it is.
-                message["headers"] = [*message["headers"], (b"connection", b"close")]
+                message["headers"] = [*message["headers"], _CLOSE]
             elif message["type"] == "http.response.body" and not is_read:
                 is_open = not message.get("more_body", False)
                 message = {**message, "more_body": True}

@@ -156,6 +156,8 @@ def _server(service: _Service, chosen: Settings) -> Server:
         lifeline=None,
         notify_socket=None,
         auth_internal_url=chosen.auth_internal_url or _internal_url(chosen),
+        # Nothing else could answer meanwhile, and Ctrl-C would take longer.
+        drain_s=0,
         sealing_private_keys=(),
         cookie_key=chosen.cookie_key if is_auth else None,
         dashboard_key=None if is_auth else chosen.dashboard_key,

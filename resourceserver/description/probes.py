@@ -61,16 +61,17 @@ class Unavailable(Body):
 
 
 class Ready(Body):
-    """The database answers, and its schema fits the server."""
+    """The database answers, its schema fits the server, and the process is not about to stop."""
 
     status: Literal["ready"]
 
 
 class NotReady(Body):
-    """The database does not answer, or its schema does not fit the server; this is an error body too."""
+    """The database does not answer, its schema does not fit the server, or this process is about to stop; an
+    error body too."""
 
     status: Literal["unavailable"]
-    error: Literal["database_unavailable", "outdated_server"]
+    error: Literal["database_unavailable", "outdated_server", "draining"]
     message: str
 
 
@@ -85,6 +86,7 @@ READYZ: Final = Operation(
     name="readyz",
     path=probes.READYZ,
     tag=SERVICE,
-    summary="Whether to send requests here: the database answers, and its schema fits the server.",
+    summary="Whether to send requests here: the database answers, its schema fits the server, and the"
+    " process is not about to stop.",
     answers={200: Ready, 503: NotReady},
 )
