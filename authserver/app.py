@@ -52,7 +52,7 @@ from authserver.web import page
 from authserver.web.failures import Failures
 from authserver.web.page import CanonicalHost
 from authserver.web.server import Server, server
-from shared import database, jobs, metrics, settings
+from shared import database, hang, jobs, metrics, settings
 from shared.application import Application, Refusals
 from shared.cors import OpenToAllOrigins
 from shared.pool import Pool
@@ -91,6 +91,7 @@ def create(
         background = [janitor.job(clean_every), trials.job(clean_every)]
         async with (
             workers,
+            hang.noticed(probes.alive, [this.database, this.slow]),
             jobs.running(this.settings, workers, background),
             metrics.served(this.settings, this.settings.auth_metrics, "authserver", ()),
         ):

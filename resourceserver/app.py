@@ -7,7 +7,7 @@ from datetime import timedelta
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 
-from resourceserver.api import endpoint, hang, metadata, usage
+from resourceserver.api import endpoint, metadata, usage
 from resourceserver.api.errors import (
     UNREADABLE,
     AddressTooLong,
@@ -34,7 +34,7 @@ from resourceserver.timeline import rollups, summaries
 from resourceserver.uploads import route as uploads
 from resourceserver.uploads import upkeep
 from resourceserver.worker import overdue
-from shared import database, jobs, metrics, settings
+from shared import database, hang, jobs, metrics, settings
 from shared.application import Application, Refusals
 from shared.cors import OpenToAllOrigins
 from shared.pipeline import Pipelines

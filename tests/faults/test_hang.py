@@ -19,11 +19,13 @@ from starlette.testclient import TestClient
 
 import authserver.app
 import resourceserver.app
+from authserver import rows
 from authserver.people.passwords import Hasher
 from deploy.migrate import migrate
 from deploy.postgres import postmaster
 from deploy.postgres.embedded import EmbeddedPostgres
-from resourceserver.api import hang, session
+from resourceserver.api import session
+from shared import hang, tokens
 from shared.settings import Settings
 from tests.client import AppClient
 from tests.conftest import FAST, owning, person
@@ -38,6 +40,12 @@ READS: Final = (
     "analytics/daily?from=2025-06-16&to=2025-06-17",
     "sessions/apps?from=2025-06-16T00:00:00Z&to=2025-06-17T00:00:00Z",
 )
+
+REFRESH: Final = {
+    "grant_type": "refresh_token",
+    "client_id": "svc_client_0000000000000000000000",
+    "refresh_token": tokens.mint(tokens.REFRESH, tokens.NOBODY).text,
+}
 
 
 @pytest.fixture
@@ -88,10 +96,11 @@ def verdicts(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     monkeypatch.setattr(session, "QUICK_S", 600.0)
     monkeypatch.setattr(session, "PATIENT_S", 600.0)
     monkeypatch.setattr(resourceserver.app, "PATIENT_S", 600.0)
+    monkeypatch.setattr(rows, "_ANSWER_TIMEOUT_S", 600.0)
     return known
 
 
-def test_reads_of_a_stopped_database_are_503_after_two_probes_and_both_servers_recover(
+def test_requests_beside_a_stopped_database_are_503_after_two_probes_and_both_servers_recover(
     postgres: EmbeddedPostgres, verdicts: list[bool]
 ) -> None:
     chosen = Settings(
@@ -109,27 +118,32 @@ def test_reads_of_a_stopped_database_are_503_after_two_probes_and_both_servers_r
         def read(path: str) -> int:
             return api.get(path, headers=headers).status_code
 
-        before = [read(path) for path in reads]
+        def refresh() -> int:
+            return pages.post("/oauth/token", data=REFRESH).status_code
+
+        before = [*(read(path) for path in reads), refresh()]
         ready = pages.get("/readyz").status_code
         verdicts.clear()
         with stopped(postgres):
             waiting = [background.submit(read, path) for path in reads]
+            waiting.append(background.submit(refresh))
             first = [each.result(HANG_S) for each in waiting]
             seen = list(verdicts)
-            later = [read(path) for path in reads * 3]
+            later = [*(read(path) for path in reads * 3), refresh()]
             probes = [client.get("/healthz").status_code for client in (api, pages)]
         for path in reads:
             wait_for(partial(is_answered, api, path, headers), f"{path} again")
+        wait_for(lambda: refresh() == 401, "refreshes again")
         for client in (api, pages):
             wait_for(partial(is_answered, client, "/healthz"), "a healthy server")
             wait_for(partial(is_answered, client, "/readyz"), "a server that is ready")
 
-    assert (before, ready) == ([200] * 4, 200)
-    assert first == [503] * 4
+    assert (before, ready) == ([200] * 4 + [401], 200)
+    assert first == [503] * 5
     # The first verdict ended all of them. This test may have been late to look.
     assert seen
     assert all(seen)
-    assert later == [503] * 12
+    assert later == [503] * 13
     assert probes == [503] * 2
     assert verdicts[-1] is False
 

@@ -32,7 +32,6 @@ from starlette.requests import Request
 
 from resourceserver.api import session
 from resourceserver.api.errors import Problem, StorageFull
-from resourceserver.api.hang import Watched
 from resourceserver.api.turns import Turns
 from resourceserver.ingest import route as ingest
 from resourceserver.integrations.imports import batches, deliveries
@@ -41,6 +40,7 @@ from resourceserver.integrations.imports.writing import Target
 from resourceserver.integrations.receivers.threads import Threads
 from resourceserver.integrations.records import Record, Refused, Sourced
 from shared import connections, database, keys, pipeline, queries, schema
+from shared.hang import Watched
 from shared.metrics import RECEIVED
 from shared.pipeline import Pipelines
 from shared.settings import Settings

@@ -1,7 +1,7 @@
 """Threads with a connection each, whose work fails after a moment while the database hangs.
 
 A thread that waits for a database that hangs would wait for ever: nothing closes its connection, and the time
-limit of a statement is the database's own. So the watch of the process (``resourceserver.api.hang``) ends the
+limit of a statement is the database's own. So the watch of the process (``shared.hang``) ends the
 connections of all threads, as it fails the statements of others.
 """
 
