@@ -53,7 +53,7 @@ check: .venv/.dev ## Check format, lint and types
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 
-bench: .venv/.dev $(if $(shell command -v npm),$(FOREIGN)/node_modules) ## Measure speed beside bare probes and raw sessions, one person beside another, imports beside their parser, receivers beside ingest, pulls of the worker, every view, or an older version (OLD=commit)
+bench: .venv/.dev $(if $(shell command -v npm),$(FOREIGN)/node_modules) ## Measure speed beside bare probes and raw sessions, one person beside another, imports beside their parser, receivers beside ingest, pulls and days of the worker, every view, or an older version (OLD=commit)
 ifdef OLD
 	@$(BIN)/python -m tests.bench.versions $(OLD)
 else
@@ -63,6 +63,7 @@ else
 	@$(BIN)/python -m tests.bench.neighbours
 	@$(BIN)/python -m tests.bench.receivers
 	@$(BIN)/python -m tests.bench.pulls
+	@$(BIN)/python -m tests.bench.summaries
 	@$(BIN)/python -m tests.bench.views
 endif
 

@@ -79,7 +79,8 @@ def create(
     )
     exports = Pool.to(database.login(chosen, "reader"), size=chosen.export_connections)
     size = chosen.connections_of_jobs
-    workers = Pool.to(database.login(chosen, "worker"), size=size, wait_s=None)
+    login = database.login(chosen, "worker")
+    workers = Pool.to(login, size=size, wait_s=None, prepare=chosen.prepare)
     receiver = uploads.receiver(chosen, writers, storage)
     receiving = Receiving.to(chosen, storage) if chosen.receivers else None
     watched: list[hang.Watched] = [reader.quick, reader.patient, reader.first_uses, writers]

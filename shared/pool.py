@@ -59,13 +59,24 @@ class Pool:
     """The number of requests that wait for a place."""
 
     @classmethod
-    def to(cls, url: str, *, size: int, wait_s: float | None = database.WAIT_S) -> "Pool":
-        """Return a pool of at most ``size`` connections to ``url``."""
+    def to(
+        cls,
+        url: str,
+        *,
+        size: int,
+        wait_s: float | None = database.WAIT_S,
+        prepare: bool = False,
+    ) -> "Pool":
+        """Return a pool of at most ``size`` connections to ``url``.
+
+        ``prepare`` is for work that sends the same statements for one person after the other: each
+        connection prepares them.
+        """
         connections = AsyncConnectionPool(
             url,
             connection_class=Connection,
-            # Statements run here too seldom to be worth preparing.
-            kwargs={"autocommit": True, "prepare_threshold": None},
+            # Other statements run too seldom to be worth preparing.
+            kwargs={"autocommit": True, "prepare_threshold": 0 if prepare else None},
             min_size=0,
             max_size=size,
             open=False,

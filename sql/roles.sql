@@ -101,4 +101,6 @@ alter role svc_worker set enable_bitmapscan = off;
 -- A query has the same plan for all parameters, the one that was examined when it was written. Otherwise a
 -- connection plans each query anew five times, which takes as long as many answers do; and with the known
 -- edges of a range, the planner expects so many rows that some queries take three times as long.
+-- Jobs send the same statements for one person after the other, and planning them took twice as long as executing them.
 alter role svc_reader set plan_cache_mode = force_generic_plan;
+alter role svc_worker set plan_cache_mode = force_generic_plan;

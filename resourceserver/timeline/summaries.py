@@ -14,7 +14,7 @@ those of the person's time zone at the time of the job.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
@@ -49,7 +49,6 @@ _DOMAINS: Final = ("app_time", "coding", "switches", "focus")
 
 Mark = tuple[date, datetime]
 """A day in UTC, and the time of its mark."""
-EVER: Final[Days] = (date.min, date.max)
 
 
 def job(interval: timedelta = INTERVAL) -> Job:
@@ -116,12 +115,25 @@ async def take_turn(
     marks: list[Mark] = []
     try:
         async with asyncio.timeout(turn.total_seconds()), worker.transaction():
-            await worker.execute(SQL["begin_for"], {"user_id": user_id, **schema.VERSION})
-            if not await _value(worker, "take_turn", user_id=user_id):
+            own: dict[str, Any] = {"user_id": user_id}
+            range_of_marks = {"after": progress.after, "limit": progress.at_once}
+            _, (taken,), marks, zones, over = await _trip(
+                worker,
+                ("begin_for", {**own, **schema.VERSION}),
+                ("take_turn", own),
+                ("read_marks", own | range_of_marks),
+                ("zone", own),
+                ("days_whose_time_has_come", own),
+            )
+            if not taken[0]:
                 return 0, None
-            marks = await _marks(worker, user_id, after=progress.after, limit=progress.at_once)
-            days = await _make_again(worker, user_id, [day for day, _ in marks])
-            await _remove(worker, user_id, marks)
+            if not zones:
+                await _forget(worker, user_id)
+                return 0, None
+            ((tz,),) = zones
+            due = {day for (day,) in over}
+            due |= await _affected(worker, user_id, tz, [day for day, _ in marks])
+            days = await _make(worker, user_id, tz, rounds.in_a_row(due), marks)
     except TimeoutError:
         log.warning("the days of %s take too long and are put off", user_id)
         if len(marks) > 1:
@@ -132,18 +144,16 @@ async def take_turn(
     return days, replace(progress, after=marks[-1][0])
 
 
-async def _make_again(worker: Connection, user_id: UUID, marks: list[date]) -> int:
-    """Sum up the days that changes on marked days affect, and those that are over."""
-    person = await _row(worker, "person", user_id=user_id)
-    if person is None:
-        await _forget(worker, user_id, EVER)
-        return 0
-    due = set(await _dates(worker, "days_whose_time_has_come", user_id=user_id))
-    for first, last in rounds.in_a_row(marks):
-        days = {"from": first, "to": last}
-        affected = await _row(worker, "affected_days", user_id=user_id, tz=person[0], **days)
-        due.update(_every_day(*affected) if affected is not None else ())
-    return await _make(worker, user_id, person[0], rounds.in_a_row(due))
+async def _affected(worker: Connection, user_id: UUID, tz: str, marks: list[date]) -> set[date]:
+    """Return the days that changes on marked days affect."""
+    affected = await _trip(
+        worker,
+        *(
+            ("affected_days", {"user_id": user_id, "tz": tz, "from": first, "to": last})
+            for first, last in rounds.in_a_row(marks)
+        ),
+    )
+    return {day for rows in affected for first, last in rows for day in _every_day(first, last)}
 
 
 async def make_all(worker: Connection, user_id: UUID) -> int:
@@ -157,7 +167,7 @@ async def make_all(worker: Connection, user_id: UUID) -> int:
         marks = await _marks(worker, user_id)
         person = await _row(worker, "person", user_id=user_id)
         if person is None or person[1] is None:
-            await _forget(worker, user_id, EVER)
+            await _forget(worker, user_id)
             parts = []
         else:
             extent = {"user_id": user_id, "from": person[1], "to": person[2]}
@@ -170,7 +180,7 @@ async def make_all(worker: Connection, user_id: UUID) -> int:
             # An account that was deleted meanwhile gets no summaries.
             count += 0 if person is None else await _make(worker, user_id, person[0], [part])
     async with _turn(worker, user_id):
-        await _remove(worker, user_id, marks)
+        await worker.execute(SQL["remove_marks"], _named(user_id, marks))
     return count
 
 
@@ -183,20 +193,36 @@ async def _turn(worker: Connection, user_id: UUID) -> AsyncIterator[None]:
         yield
 
 
-async def _make(worker: Connection, user_id: UUID, tz: str, parts: Iterable[Days]) -> int:
-    count = 0
+async def _make(
+    worker: Connection, user_id: UUID, tz: str, parts: Iterable[Days], marks: Sequence[Mark] = ()
+) -> int:
+    """Sum up days, and remove marks; return the number of days that have a summary now."""
+    sums = []
     for first, last in parts:
-        await _forget(worker, user_id, (first, last))
         days = {"user_id": user_id, "tz": tz, "from": first, "to": last}
         # A write between these statements marks its days, which are then summed up again.
-        summed = {name: await _value(worker, f"sum_{name}", **days) for name in _DOMAINS}
-        result = await worker.execute(SQL["store_days"], days | summed)
-        count += result.rowcount
-    return count
+        _, *summed = await _trip(
+            worker, ("forget_days", days), *((f"sum_{name}", days) for name in _DOMAINS)
+        )
+        sums.append(days | {name: text for name, ((text,),) in zip(_DOMAINS, summed, strict=True)})
+    stored = await _trip(
+        worker, *(("store_days", each) for each in sums), ("remove_marks", _named(user_id, marks))
+    )
+    return sum(len(days) for days in stored)
 
 
-async def _forget(worker: Connection, user_id: UUID, days: Days) -> None:
-    await worker.execute(SQL["forget_days"], {"user_id": user_id, "from": days[0], "to": days[1]})
+async def _trip(worker: Connection, *steps: tuple[str, Mapping[str, Any]]) -> list[list[Any]]:
+    """Send statements in one round trip, and return the rows of each."""
+    async with worker.pipeline():
+        cursors = [await worker.execute(SQL[name], parameters) for name, parameters in steps]
+    return [await cursor.fetchall() if cursor.description else [] for cursor in cursors]
+
+
+async def _forget(worker: Connection, user_id: UUID) -> None:
+    """Remove all summaries and marks, those of a deleted account."""
+    ever = {"user_id": user_id, "from": date.min, "to": date.max}
+    marks = await _marks(worker, user_id)
+    await _trip(worker, ("forget_days", ever), ("remove_marks", _named(user_id, marks)))
 
 
 async def _marks(
@@ -206,24 +232,14 @@ async def _marks(
     return await (await worker.execute(SQL["read_marks"], parameters)).fetchall()
 
 
-async def _remove(worker: Connection, user_id: UUID, marks: list[Mark]) -> None:
+def _named(user_id: UUID, marks: Sequence[Mark]) -> dict[str, Any]:
+    """Return the parameters of the statement that removes marks."""
     dates, marked_at = [day for day, _ in marks], [at for _, at in marks]
-    await worker.execute(
-        SQL["remove_marks"], {"user_id": user_id, "dates": dates, "marked_at": marked_at}
-    )
+    return {"user_id": user_id, "dates": dates, "marked_at": marked_at}
 
 
 async def _row(worker: Connection, name: str, **parameters: Any) -> tuple[Any, ...] | None:
     return await (await worker.execute(SQL[name], parameters)).fetchone()
-
-
-async def _value(worker: Connection, name: str, **parameters: Any) -> Any:
-    row = await _row(worker, name, **parameters)
-    return None if row is None else row[0]
-
-
-async def _dates(worker: Connection, name: str, **parameters: Any) -> list[date]:
-    return [day for (day,) in await (await worker.execute(SQL[name], parameters)).fetchall()]
 
 
 def _every_day(first: date, last: date) -> Iterator[date]:

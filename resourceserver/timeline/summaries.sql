@@ -53,6 +53,12 @@ select person.timezone as tz,
        ) as extent
  where person.user_id = %(user_id)s
 
+-- name: zone
+-- The person's time zone. No row: the account is deleted.
+select timezone
+  from identity.user
+ where user_id = %(user_id)s
+
 -- name: read_marks
 -- Marked days after one date, in order, with the times of their marks. No lock is taken, so no tracker waits
 -- during the computation. A mark is visible only when its transaction is committed, so the statements after this
@@ -156,15 +162,18 @@ with requested as (
 --include unbroken
 extent as (
     select case
-               when exists (
-                   select
-                     from activity.app_session
-                    where user_id = %(user_id)s
-                      and started_at >= bounds.starts_at
-                      and started_at < requested.starts_at
-                      and ended_at >= requested.starts_at - interval '5 minutes'
-                      and not idle
-               )
+               -- Not `exists`: with one plan for everybody, that would scan the table for a person without a match.
+               when (
+                        select true
+                          from activity.app_session
+                         where user_id = %(user_id)s
+                           and started_at >= bounds.starts_at
+                           and started_at < requested.starts_at
+                           and ended_at >= requested.starts_at - interval '5 minutes'
+                           and not idle
+                         order by started_at desc
+                         limit 1
+                    )
                    then greatest(bounds.starts_at, requested.starts_at - interval '7 days')
                else requested.starts_at
            end as starts_at,
@@ -377,7 +386,7 @@ select coalesce(json_agg(day), '[]')::text
   from day
 
 -- name: store_days
--- Stores the summaries of days on which something was measured.
+-- Stores the summaries of days on which something was measured, and answers these days.
 with
 --include days
 app_time as (
@@ -446,3 +455,4 @@ select %(user_id)s,
   left join focus using (date)
  where slot.starts_at < slot.ends_at
    and coalesce(app_time.date, coding.date, switches.date, focus.date) is not null
+returning date

@@ -6,6 +6,7 @@ new. Nothing here asserts: the figures are for a reader.
 """
 
 import json
+import os
 import shutil
 import signal
 import statistics
@@ -136,7 +137,10 @@ class Clock:
 def cpu_of_database_ms(pid: int) -> float:
     """Return the processor time of a database until now; ``pid`` is its main process."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text()
-    return sum(map(_cpu_ms, (pid, *map(int, children.split()))))
+    # Those that have ended, such as closed connections, count in ticks.
+    ended = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[13:15]
+    ticks_ms = sum(map(int, ended)) * 1000 / os.sysconf("SC_CLK_TCK")
+    return ticks_ms + sum(map(_cpu_ms, (pid, *map(int, children.split()))))
 
 
 def _cpu_ms(pid: int) -> float:

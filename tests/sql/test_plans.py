@@ -25,7 +25,7 @@ from resourceserver.endpoints import ENDPOINTS
 from resourceserver.export.resources import RESOURCES
 from resourceserver.ingest import route
 from resourceserver.mcp.tools import TOOLS
-from resourceserver.timeline import metrics, rollups
+from resourceserver.timeline import metrics, rollups, summaries
 from shared import SCHEMA_VERSION, database, pipeline, tokens
 from shared.pipeline import Statement, Step
 from shared.settings import Settings
@@ -43,6 +43,7 @@ LONG: Final = 10_000
 AT_AN_END: Final = {
     ("goals", "activity.app_session"),
     ("rollups.extent", "activity.app_session"),
+    ("summaries.person", "activity.app_session"),
     ("hourly_patterns", "activity.app_session"),
     ("mcp.get_health.available", "health.heart_rate"),
 } | {
@@ -73,6 +74,7 @@ LOOKS_AT_NOTHING: Final = {
     "ingest.mark_days",
     "mcp.get_day.answer",
     "mcp.correlate.answer",
+    "summaries.store_days",
     "token",
 }
 """Statements that read no table."""
@@ -98,8 +100,9 @@ STATEMENTS: Final[dict[str, dict[str, Statement]]] = {
     },
     "ingester": {f"ingest.{name}": found for name, found in route.STATEMENTS.items()},
     "worker": {
-        f"rollups.{name}": pipeline.statement(text)
-        for name, text in rollups.SQL.items()
+        f"{module}.{name}": pipeline.statement(text)
+        for module, found in (("rollups", rollups.SQL), ("summaries", summaries.SQL))
+        for name, text in found.items()
         if "activity." in text
     },
 }
@@ -124,6 +127,7 @@ def fill(deployment: Settings, owner: Rows) -> None:
 
     # Days with rollups may be marked again at any time.
     mark_all_days(owner)
+    owner.execute("select svc.mark_all_summaries(%s)", [alice.user_id])
     owner.execute(
         """
         insert into profile.subscription (user_id, plan, status, billing)

@@ -53,6 +53,27 @@ def open_backends(owner: Rows) -> list[int]:
     return [pid for (pid,) in found]
 
 
+@pytest.mark.parametrize(("prepare", "count"), [(True, 1), (False, 0)])
+def test_a_pool_prepares_statements_at_their_first_use_if_it_is_for_repetitive_work(
+    deployment: Settings, prepare: bool, count: int
+) -> None:
+    async def run() -> tuple[Any, ...]:
+        login = database.login(deployment, "worker")
+        async with (
+            Pool.to(login, size=1, prepare=prepare) as workers,
+            workers.connection() as connection,
+        ):
+            await connection.execute("select %(n)s + 1", {"n": 1})
+            found = await connection.execute(
+                "select count(*) from pg_prepared_statements where statement like '%% + 1'", ()
+            )
+            ((prepared,),) = await found.fetchall()
+            plans = await connection.execute("show plan_cache_mode")
+            return prepared, *(await plans.fetchall())[0]
+
+    assert asyncio.run(run()) == (count, "force_generic_plan")
+
+
 def test_a_pool_connects_when_it_is_used_and_keeps_its_connections_until_it_is_closed(
     deployment: Settings, owner: Rows
 ) -> None:
