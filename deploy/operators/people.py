@@ -426,7 +426,7 @@ def make_summaries(chosen: Settings, email: str | None, *, is_for_all: bool) -> 
     async def make() -> int:
         async with rounds.connected(database.login(chosen, "worker")) as worker:
             if people is None:
-                return await summaries.make_due(worker)
+                return await summaries.make_due(worker, quiet=None)
             return sum([await summaries.make_all(worker, user_id) for user_id in people])
 
     try:

@@ -1,8 +1,8 @@
 """The job that writes daily summaries and renews them after changes.
 
-    a tracker writes rows ──► days are marked ──every few minutes──► days are summed up
-                                                                               │
-                             provisional ──the day is over, and an hour more──► final
+    a tracker writes rows ──► days are marked ──quiet for three minutes,──► days are summed up
+                                                or every half an hour                 │
+                                    provisional ──the day is over, and an hour more──► final
 
 Every write of measurements marks its days in the same transaction. The job reads the marks, sums the days
 up, and removes the marks that nobody has set again since, so no change is missed; and trackers never
@@ -41,7 +41,12 @@ SQL: Final = queries.load(
 )
 
 INTERVAL: Final = timedelta(minutes=5)
-"""The interval of the job. A day with new data every minute is summed up once in each."""
+"""The interval of the job."""
+QUIET: Final = timedelta(minutes=3)
+"""How long a day must be without writes before it is summed up: a minute longer than before it is rolled up,
+since to sum rollups up takes half as long as sessions."""
+PATIENCE: Final = timedelta(minutes=30)
+"""How old the summary of a day may be that is never quiet. A day without one does not wait."""
 _MARKS: Final = rounds.MONTH
 """The days of one transaction, so that it does not take long."""
 _DOMAINS: Final = ("app_time", "coding", "switches", "focus")
@@ -66,19 +71,22 @@ class Progress:
     at_once: int = _MARKS
 
 
-async def make_due(worker: Connection, turn: timedelta = rounds.TURN) -> int:
+async def make_due(
+    worker: Connection, turn: timedelta = rounds.TURN, *, quiet: timedelta | None = QUIET
+) -> int:
     """Sum up marked days, and provisional ones that are over; return their number.
 
-    People take turns of about a month of days. If the days take longer than ``turn``, they are summed up
-    one by one, and a single day that does is left for the next run, as are the days of a person that
-    fail. Raises psycopg.Error unless the error is about one person.
+    Days that are not ``quiet`` wait for at most ``PATIENCE``; with None, no day waits. People take turns of
+    about a month of days. If the days take longer than ``turn``, they are summed up one by one, and a single
+    day that does is left for the next run, as are the days of a person that fail. Raises psycopg.Error
+    unless the error is about one person.
     """
     days = 0
 
     async def take_one(user_id: UUID, progress: Progress | None) -> Progress | None:
         nonlocal days
         try:
-            made, rest = await take_turn(worker, user_id, progress, turn)
+            made, rest = await take_turn(worker, user_id, progress, turn, quiet=quiet)
         except psycopg.Error as error:
             if worker.broken or schema.mismatch_of(error):
                 raise
@@ -87,16 +95,17 @@ async def make_due(worker: Connection, turn: timedelta = rounds.TURN) -> int:
         days += made
         return rest
 
-    await rounds.go_round(lambda after: people_due(worker, after), take_one)
+    await rounds.go_round(lambda after: people_due(worker, after, quiet), take_one)
     return days
 
 
-async def people_due(worker: Connection, after: UUID) -> list[UUID]:
+async def people_due(
+    worker: Connection, after: UUID, quiet: timedelta | None = QUIET
+) -> list[UUID]:
     """Return at most ``rounds.PEOPLE`` ids after one, of people with days to sum up."""
+    marks = {"after": after, "limit": rounds.PEOPLE, "quiet": quiet, "patience": PATIENCE}
     with pipeline.first_statement():
-        cursor = await worker.execute(
-            SQL["people_due"], {"after": after, "limit": rounds.PEOPLE, **schema.VERSION}
-        )
+        cursor = await worker.execute(SQL["people_due"], {**marks, **schema.VERSION})
     return [user_id for (user_id,) in await cursor.fetchall()]
 
 
@@ -105,6 +114,8 @@ async def take_turn(
     user_id: UUID,
     progress: Progress | None = None,
     turn: timedelta = rounds.TURN,
+    *,
+    quiet: timedelta | None = QUIET,
 ) -> tuple[int, Progress | None]:
     """Sum up about a month of due days of one person, unless another process does so now.
 
@@ -116,12 +127,12 @@ async def take_turn(
     try:
         async with asyncio.timeout(turn.total_seconds()), worker.transaction():
             own: dict[str, Any] = {"user_id": user_id}
-            range_of_marks = {"after": progress.after, "limit": progress.at_once}
+            which = {"after": progress.after, "limit": progress.at_once}
             _, (taken,), marks, zones, over = await _trip(
                 worker,
                 ("begin_for", {**own, **schema.VERSION}),
                 ("take_turn", own),
-                ("read_marks", own | range_of_marks),
+                ("read_marks", {**own, **which, "quiet": quiet, "patience": PATIENCE}),
                 ("zone", own),
                 ("days_whose_time_has_come", own),
             )
@@ -225,11 +236,10 @@ async def _forget(worker: Connection, user_id: UUID) -> None:
     await _trip(worker, ("forget_days", ever), ("remove_marks", _named(user_id, marks)))
 
 
-async def _marks(
-    worker: Connection, user_id: UUID, *, after: date = date.min, limit: int | None = None
-) -> list[Mark]:
-    parameters = {"user_id": user_id, "after": after, "limit": limit}
-    return await (await worker.execute(SQL["read_marks"], parameters)).fetchall()
+async def _marks(worker: Connection, user_id: UUID) -> list[Mark]:
+    """Return all marks of a person."""
+    every = {"after": date.min, "limit": None, "quiet": None, "patience": None}
+    return await (await worker.execute(SQL["read_marks"], {"user_id": user_id, **every})).fetchall()
 
 
 def _named(user_id: UUID, marks: Sequence[Mark]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 
 -- name: people_due
 -- Up to :limit people with days to sum up, in order of their ids, after one id (sql/functions/summaries.sql).
-select svc.people_with_summaries_due(%(after)s, %(limit)s, %(version)s)
+select svc.people_with_summaries_due(%(after)s, %(limit)s, %(version)s, %(quiet)s, %(patience)s)
 
 -- name: begin_for
 -- Opens the transaction of a job for one person (sql/policies.sql).
@@ -60,14 +60,34 @@ select timezone
  where user_id = %(user_id)s
 
 -- name: read_marks
--- Marked days after one date, in order, with the times of their marks. No lock is taken, so no tracker waits
--- during the computation. A mark is visible only when its transaction is committed, so the statements after this
--- one see the rows of that transaction.
+-- Marked days after one date, in order, with the times of their marks. With :quiet, those that were marked within this
+-- time are left out if they got a summary within :patience, as svc.people_with_summaries_due does. No lock is taken, so
+-- no tracker waits during the computation. A mark is visible only when its transaction is committed, so the statements
+-- after this one see the rows of that transaction.
 select date,
        marked_at
-  from activity.summary_due
- where user_id = %(user_id)s
-   and date > %(after)s::date
+  from (
+           -- Beside row-level security, the planner uses no index for a comparison with a computed value; `offset` makes
+           -- columns of them.
+           select date,
+                  marked_at,
+                  date - 1 as first,
+                  date + 1 as last
+             from activity.summary_due
+            where user_id = %(user_id)s
+              and date > %(after)s::date
+           offset 0
+       ) as due
+ where %(quiet)s::interval is null
+    or marked_at <= now() - %(quiet)s::interval
+    or not exists (
+           select
+             from activity.daily_summary as recent
+            where recent.user_id = %(user_id)s
+              and recent.date >= due.first
+              and recent.date <= due.last
+              and recent.generated_at > now() - %(patience)s::interval
+       )
  order by date
  limit %(limit)s::bigint
 

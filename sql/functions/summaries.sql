@@ -1,16 +1,21 @@
 -- The people and the days with summaries to write. May run again at any time.
 
 -- Up to `p_limit` people with marked days, or with provisional summaries that must become final, in the order of
--- their ids after `p_after`. The worker learns only these ids, and then sees of one person at a time the rows that
+-- their ids after `p_after`. A day that was marked within `p_quiet`, because a tracker is writing to it, counts only if
+-- it got no summary within `p_patience`; without `p_quiet`, all marks count. The local days of a day in UTC are that one
+-- and its neighbours. The worker learns only these ids, and then sees of one person at a time the rows that
 -- row-level security shows to a job (policies.sql). Raises 57SV1 and 57SV2 if the worker's version does not fit the
 -- schema (versions.sql).
 -- In PL/pgSQL, because an SQL function locks all its tables before its first statement runs (PostgreSQL 15),
 -- and would hold those locks while the check waits for a migration.
 drop function if exists svc.people_with_summaries_due(uuid, integer);
+drop function if exists svc.people_with_summaries_due(uuid, integer, integer);
 create or replace function svc.people_with_summaries_due(
-    p_after   uuid,
-    p_limit   integer,
-    p_version integer default null
+    p_after    uuid,
+    p_limit    integer,
+    p_version  integer  default null,
+    p_quiet    interval default null,
+    p_patience interval default null
 )
 returns setof uuid
 language plpgsql
@@ -20,15 +25,36 @@ as $$
 begin
     perform svc.check_version(p_version);
     return query
-    select summary_due.user_id
-      from activity.summary_due
-     where summary_due.user_id > p_after
+    (
+        select due.user_id
+          from activity.summary_due as due
+         where due.user_id > p_after
+           and (
+                   p_quiet is null
+                   or due.marked_at <= now() - p_quiet
+                   or not exists (
+                          select
+                            from activity.daily_summary as recent
+                           where recent.user_id = due.user_id
+                             and recent.date between due.date - 1 and due.date + 1
+                             and recent.generated_at > now() - p_patience
+                      )
+               )
+         group by due.user_id
+         order by due.user_id
+         limit p_limit
+    )
      union
-    select daily_summary.user_id
-      from activity.daily_summary
-     where daily_summary.user_id > p_after
-       and daily_summary.status = 'provisional'
-       and daily_summary.final_at <= now()
+    (
+        select summary.user_id
+          from activity.daily_summary as summary
+         where summary.user_id > p_after
+           and summary.status = 'provisional'
+           and summary.final_at <= now()
+         group by summary.user_id
+         order by summary.user_id
+         limit p_limit
+    )
      order by user_id
      limit p_limit;
 end

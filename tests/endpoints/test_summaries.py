@@ -8,10 +8,12 @@ from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any, Final
+from uuid import UUID
 
 import psycopg
 import pytest
 from hypothesis import given
+from psycopg import sql
 from starlette.testclient import TestClient
 
 import resourceserver.app
@@ -59,7 +61,7 @@ def job(chosen: Settings, work: Callable[[Connection], Awaitable[int]]) -> int:
 
 
 def make_due(chosen: Settings) -> int:
-    return job(chosen, summaries.make_due)
+    return job(chosen, lambda worker: summaries.make_due(worker, quiet=None))
 
 
 def make_all(chosen: Settings, person: Person) -> int:
@@ -429,7 +431,9 @@ def test_slow_days_are_postponed_and_the_next_person_is_served(
     with psycopg.connect(owner.info.dsn, password=owner.info.password) as rival:
         store(rival, first, "2025-06-16")
 
-        made = job(deployment, lambda worker: summaries.make_due(worker, timedelta(seconds=3)))
+        made = job(
+            deployment, lambda worker: summaries.make_due(worker, timedelta(seconds=3), quiet=None)
+        )
 
         rival.rollback()
     assert made == 1
@@ -459,7 +463,9 @@ def test_two_jobs_at_once_share_the_work(deployment: Settings, owner: Rows, alic
     async def both() -> tuple[int, int]:
         url = database.login(deployment, "worker")
         async with rounds.connected(url) as first, rounds.connected(url) as second:
-            return await asyncio.gather(summaries.make_due(first), summaries.make_due(second))
+            return await asyncio.gather(
+                summaries.make_due(first, quiet=None), summaries.make_due(second, quiet=None)
+            )
 
     made = asyncio.run(both())
 
@@ -469,6 +475,79 @@ def test_two_jobs_at_once_share_the_work(deployment: Settings, owner: Rows, alic
         "select count(*), sum(tracked_ms) from activity.daily_summary"
     ).fetchone()
     assert stored == (50, 50 * HOUR)
+
+
+def test_a_day_that_is_written_to_is_summed_up_at_first_when_it_is_quiet_and_each_half_hour(
+    api: TestClient, deployment: Settings, owner: Rows, alice: Person, bob: Person
+) -> None:
+    def make_quiet_days() -> tuple[int, list[int]]:
+        count = job(deployment, summaries.make_due)
+        return count, [day["tracked_ms"] // HOUR for day in ask(api, alice)["data"]]
+
+    def age(table: str, column: str, minutes: int) -> None:
+        owner.execute(
+            sql.SQL("update activity.{} set {} = now() - {} * interval '1 minute'").format(
+                sql.Identifier(table), sql.Identifier(column), sql.Literal(minutes)
+            )
+        )
+
+    post(api, alice, ("Code", "Development", "2025-06-16T09:00:00Z", "2025-06-16T10:00:00Z"))
+    first = make_quiet_days()
+    post(api, alice, ("Code", "Development", "2025-06-16T10:00:00Z", "2025-06-16T11:00:00Z"))
+    post(api, bob, ("Code", "Development", "2025-06-16T09:00:00Z", "2025-06-16T10:00:00Z"))
+    beside_bob = make_quiet_days()
+    pending = ask(api, alice)["pending_days"]
+    age("summary_due", "marked_at", 4)
+    quiet = make_quiet_days()
+    post(api, alice, ("Code", "Development", "2025-06-16T11:00:00Z", "2025-06-16T12:00:00Z"))
+    age("daily_summary", "generated_at", 29)
+    recent = make_quiet_days()
+    age("daily_summary", "generated_at", 31)
+    old = make_quiet_days()
+
+    assert first == (1, [1])
+    assert beside_bob == (1, [1])
+    assert pending == ["2025-06-16"]
+    assert quiet == (1, [2])
+    assert recent == (0, [2])
+    assert old == (1, [3])
+    assert marks(owner) == []
+
+
+def test_a_turn_leaves_a_day_that_is_written_to_when_it_sums_up_a_quiet_one(
+    api: TestClient, deployment: Settings, owner: Rows, alice: Person
+) -> None:
+    for day in ("2025-06-10", "2025-06-16"):
+        post(api, alice, ("Code", "Development", f"{day}T09:00:00Z", f"{day}T10:00:00Z"))
+    make_due(deployment)
+    mark(owner, alice, "2025-06-10", "2025-06-16")
+    owner.execute(
+        "update activity.summary_due set marked_at = now() - interval '4 minutes' where date = '2025-06-10'"
+    )
+
+    count = job(deployment, summaries.make_due)
+
+    assert (count, marks(owner)) == (1, ["2025-06-16"])
+
+
+def test_a_person_with_days_that_are_written_to_alone_has_no_turn(
+    api: TestClient, deployment: Settings, owner: Rows, alice: Person, bob: Person
+) -> None:
+    for person in (alice, bob):
+        post(api, person, ("Code", "Development", "2025-06-16T09:00:00Z", "2025-06-16T10:00:00Z"))
+    make_due(deployment)
+    for person in (alice, bob):
+        mark(owner, person, "2025-06-16")
+    owner.execute(
+        "update activity.summary_due set marked_at = now() - interval '4 minutes' where user_id = %s",
+        [bob.user_id],
+    )
+
+    async def due() -> list[UUID]:
+        async with rounds.connected(database.login(deployment, "worker")) as worker:
+            return await summaries.people_due(worker, UUID(int=0))
+
+    assert asyncio.run(due()) == [bob.user_id]
 
 
 def test_a_person_in_another_job_is_skipped(

@@ -1,0 +1,3 @@
+-- Usable from version 20 on.
+-- Workers of this version ask svc.people_with_summaries_due for people with quiet days (sql/functions/summaries.sql), and
+-- older ones for all with marks. The tables stay as they are. The number says that the function is needed.
