@@ -113,9 +113,9 @@ def serve(
             " secrets of connections; start this one with SVC_SEALING_PUBLIC_KEY instead"
         )
     storage.check_setting(chosen)
+    sockets = listening.bind(listen)
     if not chosen.trusted_proxies:
         listening.check_served(*public, listen)
-    sockets = listening.bind(listen)
     metrics.check(metrics_listen, workers)
     os.environ.update(settings.environment(replace(chosen, processes=workers), role_urls))
     for name in ("DATABASE_URL", "DATABASE_URL_FILE"):

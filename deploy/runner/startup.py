@@ -74,6 +74,9 @@ def _run(chosen: Settings, signals: Signals, running: ExitStack) -> NoReturn:
     """Prepare everything, leaving the end of what was started to ``running``, and become the supervisor."""
     services = _services(chosen)
     _check_addresses(chosen, services)
+    if not chosen.trusted_proxies:
+        for service in services:
+            listening.check_served(service.url_setting, service.url, service.listen)
     make_data_dir(chosen.data_dir)
     chosen = _with_sealing_keys(chosen)
     postgres = None
@@ -248,7 +251,7 @@ def _with_newest_key_alone(chosen: Settings, url: str) -> Settings:
 
 
 def _check_addresses(chosen: Settings, services: tuple[_Service, _Service]) -> None:
-    """Raise AddressError or RunError where a server could not listen, or nobody could reach it."""
+    """Raise AddressError or RunError where a server could not listen."""
     first, second = (service.listen for service in services)
     both = first.overlap(second)
     if both is not None:
@@ -264,9 +267,6 @@ def _check_addresses(chosen: Settings, services: tuple[_Service, _Service]) -> N
         ):
             for listener in listening.bind(listen):
                 bound.callback(listener.close)
-    for service in services:
-        if not chosen.trusted_proxies:
-            listening.check_served(service.url_setting, service.url, service.listen)
 
 
 def _check_roles(chosen: Settings) -> None:

@@ -86,7 +86,6 @@ def test_a_resource_server_with_receivers_needs_the_login_of_the_importer(data_d
     [
         ("127.0.0.1:9", "127.0.0.1:9"),
         ("[::1]:{port}", "[::1]:{port}"),
-        ("192.0.2.1:{port}", "192.0.2.1:{port}"),
     ],
 )
 @pytest.mark.parametrize("process", SERVERS)
