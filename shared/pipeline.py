@@ -33,6 +33,9 @@ from psycopg.pq.abc import PGconn, PGresult
 
 from shared import database, priority, queries
 
+IDLE_S: Final = 300.0
+"""How long a connection stays open without a request. Its backend keeps 50 MiB of plans once it has answered
+many different questions."""
 _PLACEHOLDER: Final = re.compile(r"%\((\w+)\)s")
 
 
@@ -274,6 +277,8 @@ class Pipeline:
     does not count, so that slow answers never close a working connection for other requests."""
     gives_way: bool = False
     """Whether its work gives way to that of other connections (``shared.priority``)."""
+    idle_s: float = IDLE_S
+    """How long it stays open without a request."""
     requests: int = 0
     """The number of requests that use it, including those that wait until it is connected."""
     people: Counter[Hashable] = field(default_factory=Counter, repr=False)
@@ -291,6 +296,7 @@ class Pipeline:
     _prepared: dict[bytes, asyncio.Future[Results]] = field(default_factory=dict)
     _is_writing: bool = False
     _watch: asyncio.TimerHandle | None = None
+    _rest: asyncio.TimerHandle | None = None
 
     async def run(self, steps: Sequence[Step], sequel: Sequel | None = None) -> Results:
         """Return the results of ``steps``, and of ``sequel``'s after them. All run in one transaction.
@@ -340,6 +346,9 @@ class Pipeline:
         connection.pgconn.enter_pipeline_mode()
         self._connection = connection
         self._prepared = {}
+        loop = asyncio.get_running_loop()
+        self._first_since = loop.time()
+        self._rest = loop.call_later(self.idle_s, self._close_if_idle)
         try:
             self._selector = selectors.DefaultSelector()
             self._selector.register(connection.pgconn.socket, selectors.EVENT_READ)
@@ -532,6 +541,19 @@ class Pipeline:
         else:
             self._lose(psycopg.OperationalError("the database does not answer"))
 
+    def _close_if_idle(self) -> None:
+        """Close a connection that nobody has used for long, and with it the memory of its backend.
+
+        One timer for a connection is enough, which is set again for the rest of the time.
+        """
+        self._rest = None
+        loop = asyncio.get_running_loop()
+        left = self.idle_s if self._turns else self._first_since + self.idle_s - loop.time()
+        if left > 0:
+            self._rest = loop.call_later(left, self._close_if_idle)
+        else:
+            self._lose(psycopg.OperationalError("nobody has used the connection"))
+
     def _pgconn(self) -> PGconn | None:
         return None if self._connection is None else self._connection.pgconn
 
@@ -545,9 +567,10 @@ class Pipeline:
             self._is_writing = False
         if connection is not None:
             connection.pgconn.finish()
-        if self._watch is not None:
-            self._watch.cancel()
-            self._watch = None
+        for timer in (self._watch, self._rest):
+            if timer is not None:
+                timer.cancel()
+        self._watch = self._rest = None
         turns, self._turns = self._turns, deque()
         for turn in turns:
             turn.fail(error)

@@ -16,7 +16,7 @@ from resourceserver.api.errors import (
     Unauthorized,
 )
 from resourceserver.api.session import Credential, Reader
-from shared import pipeline, tokens
+from shared import database, pipeline, tokens
 from shared.settings import Settings
 from tests.conftest import Connect, Person
 from tests.waiting import wait_for_rivals
@@ -65,6 +65,32 @@ def test_refusals_leave_the_connection_good(
             )
 
     with_reader(replace(deployment, prepare=prepare), use)
+
+
+def test_a_connection_that_nobody_uses_is_closed_and_made_again(deployment: Settings) -> None:
+    connections = pipeline.Pipelines.to(
+        database.login(deployment, "reader"), size=1, depth=1, patience_s=5, prepare=True
+    )
+    connections.pipelines[0].idle_s = 0.1
+    backend = pipeline.statement("select pg_backend_pid()::text")
+    slow = pipeline.statement("select pg_backend_pid()::text from pg_sleep(0.5)")
+
+    async def pid(asked: pipeline.Statement) -> bytes | None:
+        return (await connections.run(((asked, {}),)))[0].get_value(0, 0)
+
+    async def use() -> None:
+        # A connection is not closed while a request waits for its answer.
+        first = await pid(slow)
+        closed = asyncio.Event()
+        while not closed.is_set():
+            await asyncio.sleep(0.05)
+            if connections.pipelines[0]._connection is None:
+                closed.set()
+        second = await pid(backend)
+        assert first != second
+        connections.close()
+
+    asyncio.run(use())
 
 
 def test_the_session_ends_with_its_request(deployment: Settings, alice: Person) -> None:
