@@ -46,7 +46,7 @@ from authserver.pages import (
     user_code,
     welcome,
 )
-from authserver.people import provider
+from authserver.people.external_sign_ins import CALLBACK
 from authserver.people.passwords import Hasher
 from authserver.web import page
 from authserver.web.failures import Failures
@@ -410,7 +410,7 @@ def provider_routes(this: Server) -> list[Route]:
             name="depart_for_provider",
         ),
         Route(
-            provider.CALLBACK,
+            CALLBACK,
             partial(provider_sign_in.arrive, this),
             name="arrive_from_provider",
         ),

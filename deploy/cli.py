@@ -104,8 +104,12 @@ def svc(context: click.Context) -> None:
             {name: value for name, value in os.environ.items() if not name.endswith("_FILE")}
         )
     else:
-        with_database = _imported("deploy.owner:with_database")
-        context.obj = with_database(settings.read(), is_start=context.invoked_subcommand == "up")
+        chosen = settings.read()
+        # A server with logins of its own does not need the modules that look for a database.
+        if chosen.database_url is None and not chosen.role_urls:
+            with_database = _imported("deploy.owner:with_database")
+            chosen = with_database(chosen, is_start=context.invoked_subcommand == "up")
+        context.obj = chosen
 
 
 def _asks_for_help(context: click.Context) -> bool:

@@ -24,11 +24,9 @@ FIXABLE: Final = (embedded.EmbeddedError, migrate.MigrationError)
 def with_database(chosen: Settings, *, is_start: bool) -> Settings:
     """Return the settings with the URL of the embedded database that runs, unless the command starts one.
 
+    They name no other database, neither the owner's login nor one of a role.
     Raises EmbeddedError for a data directory that cannot be read.
     """
-    # A server that has the URLs of its own roles does not need the owner's.
-    if chosen.database_url is not None or chosen.role_urls:
-        return chosen
     # These variables belong to another database: PGSERVICE, PGHOSTADDR or PGOPTIONS would change or break
     # each connection to the embedded one, here and in child processes.
     for name in [name for name in os.environ if name.startswith("PG")]:

@@ -8,7 +8,7 @@ accepted once, and in the same transaction as what it ends: if that fails, the p
 import logging
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from starlette.requests import Request
@@ -18,9 +18,12 @@ from authserver import events, forms, rows
 from authserver.errors import InvalidRequest
 from authserver.events import Event, RequestOrigin
 from authserver.people import sessions
-from authserver.people.provider import Logout, Provider, ProviderFailed
+from authserver.people.external_sign_ins import Logout, ProviderFailed
 from authserver.rows import Database
 from authserver.web.server import Server
+
+if TYPE_CHECKING:
+    from authserver.people.provider import Provider
 
 log = logging.getLogger("svc.provider")
 
@@ -49,7 +52,7 @@ class _Recorded:
     grant_id: UUID | None
 
 
-async def receive(server: Server, provider: Provider, request: Request) -> Response:
+async def receive(server: Server, provider: "Provider", request: Request) -> Response:
     """End what a logout token says. The answer does not say whether anything has ended."""
     form = await forms.read(request)
     form.check()

@@ -15,7 +15,7 @@ import logging
 import re
 import secrets
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -26,14 +26,17 @@ from authserver.forms import Form
 from authserver.pages import sign_in, sign_in_methods, welcome
 from authserver.people import accounts, identities, sessions, zones
 from authserver.people.accounts import AddressTaken, LinkUsed
+from authserver.people.external_sign_ins import Attempt, Proof, ProviderDown, ProviderFailed
 from authserver.people.identities import NoAddress, NotInvited, Owner, PendingSignIn, SignInPurpose
-from authserver.people.provider import Attempt, Proof, Provider, ProviderDown, ProviderFailed
 from authserver.people.sessions import Browser, StaleForm
 from authserver.web.failures import LinkGone
 from authserver.web.page import Page
 from authserver.web.server import Server
 from shared import tokens
 from shared.tokens import Token
+
+if TYPE_CHECKING:
+    from authserver.people.provider import Provider
 
 log = logging.getLogger("svc.provider")
 
@@ -187,7 +190,7 @@ async def arrive(server: Server, request: Request) -> Response:
     return await _sign_in(server, request, browser, pending, proof)
 
 
-def _configured(server: Server) -> Provider:
+def _configured(server: Server) -> "Provider":
     if server.provider is None:
         raise NotFound
     return server.provider
@@ -199,7 +202,7 @@ def _is_confirming(purpose: SignInPurpose | PendingSignIn) -> bool:
 
 
 async def _redirect_to_provider(
-    server: Server, request: Request, provider: Provider, browser: Browser, purpose: SignInPurpose
+    server: Server, request: Request, provider: "Provider", browser: Browser, purpose: SignInPurpose
 ) -> Response:
     state = tokens.mint(tokens.STATE, tokens.NOBODY)
     nonce, code_verifier = secrets.token_urlsafe(32), secrets.token_urlsafe(48)
@@ -225,7 +228,7 @@ async def _redirect_to_provider(
     return server.pages.redirect_browser(location, browser)
 
 
-async def _proof(provider: Provider, query: Form, pending: PendingSignIn) -> Proof:
+async def _proof(provider: "Provider", query: Form, pending: PendingSignIn) -> Proof:
     """Return the confirmed identity. Raises ProviderFailed, _Declined."""
     await provider.check_issuer(query.get("iss"))
     error = query.get("error")

@@ -17,7 +17,7 @@ from authserver import changes, rows
 from authserver.events import Event, RequestOrigin
 from authserver.people import accounts
 from authserver.people.accounts import AddressTaken, LinkUsed, UnacceptableEmail
-from authserver.people.provider import Proof
+from authserver.people.external_sign_ins import Proof
 from authserver.people.sessions import Browser
 from authserver.rows import Database, Parameters
 from shared.pipeline import Statement

@@ -32,8 +32,14 @@ from joserfc.jws import JWSRegistry
 from joserfc.jwt import JWTClaimsRegistry
 from pydantic import BaseModel, Field, StrictBool, StrictStr, TypeAdapter, ValidationError
 
+from authserver.people.external_sign_ins import (
+    Attempt,
+    Logout,
+    Proof,
+    ProviderDown,
+    ProviderFailed,
+)
 from shared import settings
-from shared.settings import Settings
 
 log = logging.getLogger("svc.provider")
 
@@ -44,7 +50,6 @@ ALGORITHMS: Final = (
     "Ed25519",
 )
 """The accepted signature algorithms of ID tokens: asymmetric ones only."""
-CALLBACK: Final = "/sign-in/provider/callback"
 SCOPE: Final = "openid email"
 
 _MAX_ANSWER_BYTES: Final = 256 * 1024
@@ -66,14 +71,6 @@ _LOGOUT_EVENT: Final = "http://schemas.openid.net/event/backchannel-logout"
 _MAX_AGE_S: Final = 365 * 24 * 3600
 
 T = TypeVar("T")
-
-
-class ProviderFailed(Exception):
-    """The provider's response cannot be used to sign in. The text is for the log."""
-
-
-class ProviderDown(ProviderFailed):
-    """The provider does not respond, or responds that it is unavailable."""
 
 
 class _Metadata(BaseModel):
@@ -132,43 +129,6 @@ class _Refusal(BaseModel):
     """An error response of a token endpoint (RFC 6749, section 5.2)."""
 
     error: Annotated[StrictStr, Field(pattern=r"^[a-z_]{1,40}$")]
-
-
-@dataclass(frozen=True)
-class Attempt:
-    """The parameters of one sign-in at the provider. ``nonce`` and ``code_verifier`` are secrets at first."""
-
-    state: str = field(repr=False)
-    nonce: str = field(repr=False)
-    code_verifier: str = field(repr=False)
-    code_challenge: str
-    must_reauthenticate: bool = False
-    """Whether the provider has to authenticate the person again."""
-
-
-@dataclass(frozen=True)
-class Proof:
-    """The identity that the provider confirmed."""
-
-    issuer: str
-    subject: str
-    email: str | None
-    is_email_verified: bool
-    authenticated_at: datetime | None
-    """When the provider last authenticated the person, by its own clock; None if unknown."""
-    session_hash: bytes | None = field(default=None, repr=False)
-    """The hash of the session at the provider; None if the provider did not name it."""
-
-
-@dataclass(frozen=True)
-class Logout:
-    """A logout that the provider announces, with a subject, a session, or both."""
-
-    issuer: str
-    subject: str | None
-    session_hash: bytes | None = field(repr=False)
-    logout_hash: bytes = field(repr=False)
-    """The hash of the announcement's id."""
 
 
 @dataclass
@@ -463,13 +423,6 @@ class Provider:
         if response.status_code != 200:
             raise ProviderFailed(f"{what}: status {response.status_code}{_error_of(bytes(body))}")
         return bytes(body)
-
-
-def provider(chosen: Settings) -> Provider | None:
-    """Return the client for the provider of a deployment, or None."""
-    if chosen.provider is None:
-        return None
-    return Provider(chosen.provider, f"{chosen.auth_url}{CALLBACK}")
 
 
 @contextmanager

@@ -1,15 +1,15 @@
 """The server object that all handlers of the authorization server receive."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from starlette.requests import Request
 
 from authserver import lineage, rows
 from authserver.forms import Form
 from authserver.lineage import Lineage
-from authserver.people import provider, sessions, throttle
+from authserver.people import external_sign_ins, sessions, throttle
 from authserver.people.passwords import Hasher
-from authserver.people.provider import Provider
 from authserver.people.sessions import (
     Browser,
     ConfirmationNeeded,
@@ -26,6 +26,9 @@ from authserver.web import page
 from authserver.web.page import Pages
 from shared.settings import Settings
 
+if TYPE_CHECKING:
+    from authserver.people.provider import Provider
+
 
 @dataclass(frozen=True)
 class Server:
@@ -41,7 +44,7 @@ class Server:
     lineage: Lineage
     slow: Database
     """Separate connections for slow statements, so that other requests do not wait behind them."""
-    provider: Provider | None = None
+    provider: "Provider | None" = None
     """The OpenID Connect provider, if one is configured."""
 
     @property
@@ -104,5 +107,5 @@ def server(chosen: Settings, hasher: Hasher | None = None) -> Server:
         zones=Zones(database),
         lineage=lineage.lineage(chosen),
         slow=rows.connect(chosen, size=chosen.auth_slow_connections, depth=1),
-        provider=provider.provider(chosen),
+        provider=external_sign_ins.provider(chosen),
     )

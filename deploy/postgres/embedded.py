@@ -69,7 +69,10 @@ _START_TIMEOUT: Final = 120.0
 
 # initdb writes these into postgresql.conf, where the operator may change them.
 _DEFAULTS: Final = {
-    "shared_buffers": "128MB",
+    # Its pages are read through the system's cache anyway, which gives way to programs where memory is short.
+    "shared_buffers": "64MB",
+    # Nothing is replicated by tables, so its launcher need not run.
+    "max_logical_replication_workers": "0",
     "max_connections": "100",
     "timezone": "UTC",
     "log_timezone": "UTC",
@@ -79,6 +82,13 @@ _DEFAULTS: Final = {
     # Statements can contain secrets, so errors are logged without their statement.
     "log_min_error_statement": "panic",
 }
+
+
+def _defaults() -> dict[str, str]:
+    """Return the settings of a new cluster, for the version that runs it."""
+    # From version 18 on, further processes read from the disk for others; sync does without them, as before.
+    has_method = int(bundled_version().partition(".")[0]) >= 18
+    return _DEFAULTS | ({"io_method": "sync"} if has_method else {})
 
 
 def _say_nothing(_: str) -> None:
@@ -230,7 +240,7 @@ class EmbeddedPostgres:
             "--auth-local=peer",
             "--auth-host=reject",
             "--no-instructions",
-            *(f"--set={name}={value}" for name, value in _DEFAULTS.items()),
+            *(f"--set={name}={value}" for name, value in _defaults().items()),
         ]
         if self._settings.get("fsync") == "off":
             command.append("--no-sync")

@@ -16,7 +16,7 @@ import httpx2
 import psycopg
 from playwright.sync_api import Locator, Page
 
-from authserver.people import first_account, provider
+from authserver.people import external_sign_ins, first_account
 from shared import dashboard, sealing
 from shared.connections import RECEIVERS
 from shared.dashboard import DASHBOARD_CLIENT_ID
@@ -50,7 +50,7 @@ def server_with_provider(chosen: Settings, directory: Path) -> Iterator[Settings
             device_authorization=True,
             provider=Provider(issuer.url, CLIENT_ID, CLIENT_SECRET, PROVIDER),
         )
-        issuer.redirect_uri = f"{chosen.auth_url}{provider.CALLBACK}"
+        issuer.redirect_uri = f"{chosen.auth_url}{external_sign_ins.CALLBACK}"
         with (
             processes.running(
                 ["auth", "serve", "--workers=1"],

@@ -49,6 +49,13 @@ def test_the_commands_that_serve_do_not_import_the_other_commands() -> None:
     assert imported("authserver.cli.server, resourceserver.server_command") == {"uvicorn"}
 
 
+def test_a_server_imports_no_library_that_most_deployments_never_use() -> None:
+    # Of a provider's client, and of formats that nobody has imported yet.
+    assert all_imported("authserver.app") & {"httpx2", "joserfc"} == set()
+    formats = all_imported("resourceserver.app, resourceserver.worker.kinds")
+    assert formats & {"icalendar", "recurring_ical_events", "fitdecode"} == set()
+
+
 def commands(group: click.Group, before: str = "") -> Iterator[list[str]]:
     """Yield the words of each group and command."""
     context = click.Context(group)

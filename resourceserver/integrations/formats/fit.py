@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Final
 
-import fitdecode
-
 from resourceserver.integrations import reading, tracks, values
 from resourceserver.integrations.format import File, Format, Head, Person, Unreadable
 from resourceserver.integrations.records import HeartRate, Point, Record, Refused, Sample, Sensor
@@ -19,6 +17,9 @@ _DEGREES: Final = 180 / 2**31
 
 
 def _read(file: File, _person: Person) -> Iterator[Record | Refused]:
+    # Every server has this format and most never read a file of it.
+    import fitdecode  # noqa: PLC0415 -- the library takes 1 MiB of each process
+
     sensor, activity = Sensor("FIT"), None
     with reading.binary(file) as stream:
         try:

@@ -17,18 +17,17 @@ from calendar import monthrange
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
-from typing import Any, Final, NamedTuple, TextIO, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TextIO, cast
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
-
-import icalendar
-import recurring_ical_events
-from icalendar.timezone import tzp
 
 from resourceserver.integrations import reading, values
 from resourceserver.integrations.format import File, Format, Head, Person, Unreadable
 from resourceserver.integrations.reading import instant_ms
 from resourceserver.integrations.records import Calendar, CalendarEvent, Record, Refused
 from resourceserver.integrations.values import Flaw
+
+if TYPE_CHECKING:
+    import icalendar
 
 PAST: Final = timedelta(days=3653)
 """How far back from the import recurring events are expanded."""
@@ -103,7 +102,7 @@ class _Source:
     """The calendar, where something else than the file says which one it is."""
     addresses: frozenset[str] = frozenset()
     """The person's e-mail addresses, as far as they are known."""
-    zones: list[icalendar.Timezone] = field(default_factory=list)
+    zones: "list[icalendar.Timezone]" = field(default_factory=list)
     """The zones that the calendar defines."""
     properties: dict[str, str] = field(default_factory=dict)
     series: dict[str, list[str]] = field(default_factory=dict)
@@ -271,22 +270,24 @@ def _note_zone(source: _Source, text: str) -> None:
 
 
 _LIBRARY: Final = threading.Lock()
-_NONE: Final[list[icalendar.Timezone]] = []
-_used: list[list[icalendar.Timezone]] = [_NONE]
+_NONE: "Final[list[icalendar.Timezone]]" = []
+_used: "list[list[icalendar.Timezone]]" = [_NONE]
 """The zones that the library has now, beside those of the system."""
 
 
-def _use(source: _Source, zones: list[icalendar.Timezone]) -> None:
+def _use(source: _Source, zones: "list[icalendar.Timezone]") -> None:
     """Give a calendar these zones. Raises what ``_FAILURES`` holds if one cannot be used."""
     with _LIBRARY:
         _provide(zones)
     source.zones = zones
 
 
-def _provide(zones: list[icalendar.Timezone]) -> None:
+def _provide(zones: "list[icalendar.Timezone]") -> None:
     """Give the library these zones and no others, unless it has them."""
     if _used[0] is zones:
         return
+    from icalendar.timezone import tzp  # noqa: PLC0415 -- see _parsed
+
     tzp.use_default()
     _used[0] = _NONE
     for each in zones:
@@ -294,8 +295,11 @@ def _provide(zones: list[icalendar.Timezone]) -> None:
     _used[0] = zones
 
 
-def _parsed(source: _Source, text: str) -> icalendar.Component:
+def _parsed(source: _Source, text: str) -> "icalendar.Component":
     """Return the calendar with the components of a text."""
+    # Every server has this format, and most never read a calendar.
+    import icalendar  # noqa: PLC0415 -- the libraries take 3 MiB of each process
+
     with _LIBRARY, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         _provide(source.zones)
@@ -372,6 +376,8 @@ def _instances(source: _Source, texts: list[str]) -> Iterator[CalendarEvent]:
     is_series = not all("RECURRENCE-ID" in event for event in calendar.walk("VEVENT"))
     at, end = source.window.starts_at, source.window.ends_at
     latest: set[str] = set()
+    import recurring_ical_events  # noqa: PLC0415 -- see _parsed
+
     # It keeps the instances that it has followed, which the next slice continues.
     query = recurring_ical_events.of(calendar)
     while at < end:
@@ -389,7 +395,7 @@ def _instances(source: _Source, texts: list[str]) -> Iterator[CalendarEvent]:
         latest, at = keys, until
 
 
-def _check_effort(calendar: icalendar.Component, window: Window) -> None:
+def _check_effort(calendar: "icalendar.Component", window: Window) -> None:
     """Raise Flaw for rules that take too long or too much memory to follow.
 
     A rule is followed from its first instance on, however long ago that was, and all instances on the way are
