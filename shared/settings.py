@@ -174,7 +174,8 @@ class Settings:
     """SVC_RECEIVERS: with commas between them, the kinds of connections with which applications may send
     records in their own formats (shared/connections.py), such as wakatime,owntracks; by default none."""
     receiver_connections: int = 3
-    """SVC_RECEIVER_CONNECTIONS: the same for what applications send, if SVC_RECEIVERS is set."""
+    """SVC_RECEIVER_CONNECTIONS: the same for what applications send, if SVC_RECEIVERS is set, one of them for
+    keys; beats of editors have as many more, without that one."""
     mcp_origins: tuple[str, ...] = ()
     """SVC_MCP_ORIGINS: with commas between them, origins whose pages may use the MCP endpoint in a browser,
     besides SVC_BASE_URL; programs other than pages need no entry."""
@@ -256,11 +257,16 @@ class Settings:
             + self.export_connections
             + PROBES,
             "ingester": self.ingest_connections,
-            # At least one writes, and one looks keys up.
-            "importer": max(self.receiver_connections, 2) if self.receivers else 0,
+            "importer": self._connections_of_receivers if self.receivers else 0,
             # The first uses of tokens are noted on one more connection while refreshes can be repeated.
             "worker": self.connections_of_jobs + (1 if self.refresh_retry_s else 0),
         }
+
+    @property
+    def _connections_of_receivers(self) -> int:
+        # At least one writes, and one looks keys up.
+        writing = max(self.receiver_connections - 1, 1)
+        return 1 + writing * (2 if "wakatime" in self.receivers else 1)
 
     @property
     def connections_of_worker(self) -> dict[str, int]:

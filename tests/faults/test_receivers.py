@@ -74,6 +74,33 @@ def test_what_is_sent_while_the_database_hangs_is_503_and_taken_later(
     assert count(owner) == 10
 
 
+def test_beats_that_are_sent_while_the_database_hangs_are_503_and_taken_once_later(
+    client: TestClient, way: Proxy, owner: Rows, alice: Person
+) -> None:
+    key = connect(owner, alice, "wakatime").key
+
+    def send_beat(second: int) -> int:
+        beat = {"time": 1_750_060_800 + second, "entity": "app.py", "project": "svc"}
+        headers = {"Authorization": f"Bearer {key}", "X-Machine-Name": "laptop"}
+        return client.post(f"{BASE}/heartbeats", json=beat, headers=headers).status_code
+
+    def is_beat_taken(second: int) -> bool:
+        return send_beat(second) == 202
+
+    before = [send_beat(each) for each in (0, 1)]
+    way.stop()
+    with ThreadPoolExecutor() as background:
+        during = list(background.map(send_beat, range(2, 6)))
+    way.restore()
+    for second in range(2, 6):
+        wait_for(partial(is_beat_taken, second), "a beat that is taken")
+
+    assert (before, during) == ([202, 202], [503] * 4)
+    assert owner.execute(
+        "select metadata ->> 'beats', ended_at - started_at = '5 s' from activity.coding_session"
+    ).fetchall() == [("6", True)]
+
+
 def test_without_a_database_each_answer_is_503(
     client: TestClient, way: Proxy, owner: Rows, alice: Person
 ) -> None:

@@ -375,6 +375,18 @@ def test_by_default_one_worker_fits_beside_them_and_needs_the_ten_connections_of
     assert 4 * resource + 2 * connections["authserver"] + worker <= 97
 
 
+@pytest.mark.parametrize(
+    ("receivers", "size", "connections"),
+    [("", "3", 0), ("owntracks", "3", 3), ("owntracks,wakatime", "3", 5), ("wakatime", "1", 3)],
+)
+def test_beats_of_editors_have_connections_of_their_own(
+    receivers: str, size: str, connections: int
+) -> None:
+    environment = {"SVC_RECEIVERS": receivers, "SVC_RECEIVER_CONNECTIONS": size}
+
+    assert settings.read(environment).connections["importer"] == connections
+
+
 def test_the_readme_has_the_default_number_of_connections() -> None:
     readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
     rows = [line.split("|") for line in readme.splitlines() if "_CONNECTIONS`" in line]

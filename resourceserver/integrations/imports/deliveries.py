@@ -66,41 +66,54 @@ def count(
     target: Target, kind: Kind, batch: Batch, outcome: Outcome, *, problem: str | None = None
 ) -> Counts:
     """Count what became of a batch for the connection whose session is open."""
-    refused = outcome.refused_count
-    counts = Counts(
-        batch.count,
-        outcome.added,
-        outcome.changed,
-        batch.count - outcome.added - outcome.changed - refused,
-        refused,
-    )
+    counts = counts_of(batch, outcome)
     common = {"user_id": target.user_id, "import_id": target.import_id}
-    values: dict[str, Any] = {
-        "format": kind.name,
-        "source": kind.source,
-        "kind": kind.data,
-        "added": counts.added,
-        "changed": counts.changed,
-        "known": counts.known,
-        "refused": refused,
-        "first_at": batch.first_at,
-        "last_at": batch.last_at,
-    }
     if batch.count:
         # Its result is waited for only if it is needed: the caller may have begun a pipeline.
-        part = target.connection.execute(SQL["add_delivery"], common | values)
+        part = target.connection.execute(
+            SQL["add_delivery"], common | part_values(kind, batch, counts)
+        )
         (name,) = (part.fetchone() if outcome.refused else None) or ("",)
         for reason, (number, examples) in outcome.refused.items():
             target.connection.execute(
                 receipts.SQL["add_refusals"],
                 common | {"name": name, "reason": reason, "count": number, "examples": examples},
             )
-    target.connection.execute(
-        SQL["note_delivery"],
-        {
-            "count": counts.added + counts.changed,
-            "is_usable": batch.count > refused,
-            "problem": problem,
-        },
-    )
+    target.connection.execute(SQL["note_delivery"], note_values(counts, problem))
     return counts
+
+
+def counts_of(batch: Batch, outcome: Outcome) -> Counts:
+    """Return the counts of a batch that was written."""
+    refused = outcome.refused_count
+    return Counts(
+        batch.count,
+        outcome.added,
+        outcome.changed,
+        batch.count - outcome.added - outcome.changed - refused,
+        refused,
+    )
+
+
+def part_values(kind: Kind, batch: Batch, counts: Counts) -> dict[str, Any]:
+    """Return the parameters of ``add_delivery``, without the import and its person."""
+    return {
+        "format": kind.name,
+        "source": kind.source,
+        "kind": kind.data,
+        "added": counts.added,
+        "changed": counts.changed,
+        "known": counts.known,
+        "refused": counts.refused,
+        "first_at": batch.first_at,
+        "last_at": batch.last_at,
+    }
+
+
+def note_values(counts: Counts, problem: str | None = None) -> dict[str, Any]:
+    """Return the parameters of ``note_delivery``."""
+    return {
+        "count": counts.added + counts.changed,
+        "is_usable": counts.read > counts.refused,
+        "problem": problem,
+    }

@@ -94,6 +94,58 @@ class Changes:
     """Keys of sessions that no longer exist."""
     written: list[dict[str, Any]] = field(default_factory=list)
 
+    def __bool__(self) -> bool:
+        """Tell whether a session changes."""
+        return bool(self.removed or self.written)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The parameters of ``replace_sessions``."""
+        return {"removed": self.removed, "sessions": _compact(self.written)}
+
+
+class NotAtOnce(Exception):
+    """More has to be read than what ``keep_beats`` returns."""
+
+
+class Beats(NamedTuple):
+    """The beats that one device has sent in a batch, each once."""
+
+    device: str
+    by_key: dict[tuple[int, str], Heartbeat]
+    """By their times and keys."""
+    ordered: list[tuple[int, str]]
+    recent: list[tuple[int, str]]
+    """Those of ``ordered`` that are kept."""
+    gap_ms: int
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The parameters of ``keep_beats``."""
+        windows = list(_windows([at_ms for at_ms, _ in self.ordered], self.gap_ms))
+        return {
+            "device": self.device,
+            # Numbers and keys need no quotes, and a list of texts with quotes would be slow to write.
+            "at_ms": _array(at_ms for at_ms, _ in self.recent),
+            "keys": _array(key for _, key in self.recent),
+            "contents": _compact([self.by_key[each].content for each in self.recent]),
+            "from_ms": _array(window[0] for window in windows),
+            "to_ms": _array(window[1] for window in windows),
+            "projects": sorted({each.beat.project for each in self.by_key.values()}),
+        }
+
+
+def once_each(
+    device: str, heartbeats: Iterable[Heartbeat], *, gap_ms: int, now_ms: int
+) -> Beats | None:
+    """Return the beats of a batch, each once; None without any."""
+    sent: dict[tuple[int, str], Heartbeat] = {}
+    for each in heartbeats:
+        sent.setdefault((each.beat.at_ms, each.key), each)
+    ordered = sorted(sent)
+    recent = [each for each in ordered if each[0] >= now_ms - KEPT_MS]
+    return Beats(device, sent, ordered, recent, gap_ms) if sent else None
+
 
 def store(
     target: Target, device: str, heartbeats: Iterable[Heartbeat], *, gap_ms: int, now_ms: int
@@ -102,48 +154,36 @@ def store(
 
     None: nothing was kept, because the device would be one more than the person may have.
     """
-    sent: dict[tuple[int, str], Heartbeat] = {}
-    for each in heartbeats:
-        sent.setdefault((each.beat.at_ms, each.key), each)
-    if not sent:
+    sent = once_each(device, heartbeats, gap_ms=gap_ms, now_ms=now_ms)
+    if sent is None:
         return Changes()
-    ordered = sorted(sent)
-    kept_from_ms = now_ms - KEPT_MS
-    recent = [each for each in ordered if each[0] >= kept_from_ms]
-    windows = list(_windows([at_ms for at_ms, _ in ordered], gap_ms))
-    parameters = {
-        "device": device,
-        # Numbers and keys need no quotes, and a list of texts with quotes would be slow to write.
-        "at_ms": _array(at_ms for at_ms, _ in recent),
-        "keys": _array(key for _, key in recent),
-        "contents": _compact([sent[each].content for each in recent]),
-        "from_ms": _array(window[0] for window in windows),
-        "to_ms": _array(window[1] for window in windows),
-        "projects": sorted({each.beat.project for each in sent.values()}),
-    }
+    parameters = sent.parameters
     result = _value(target, "keep_beats", parameters)
     if result is None and _add_device(target, device):
         result = _value(target, "keep_beats", parameters)
     # Without a result again, the device was deleted at this moment.
-    if result is None:
-        return None
+    return None if result is None else changes_of(sent, result, target)
+
+
+def changes_of(sent: Beats, result: dict[str, Any], target: Target | None) -> Changes:
+    """Return the changes to sessions from the result of ``keep_beats``.
+
+    Raises NotAtOnce if more has to be read, and there is no ``target`` to read it from.
+    """
     kept = sessions_of(result["sessions"])
-    new = [sent[recent[index]].beat for index in result["added"]]
+    new = [sent.by_key[sent.recent[index]].beat for index in result["added"]]
     new += [
-        sent[each].beat
-        for each in ordered
-        if each[0] < kept_from_ms and not _is_within(kept, sent[each].beat)
+        sent.by_key[each].beat
+        for each in sent.ordered[: len(sent.ordered) - len(sent.recent)]
+        if not _is_within(kept, sent.by_key[each].beat)
     ]
-    return Chains(target, kept, gap_ms).changes(new)
+    return Chains(target, kept, sent.gap_ms).changes(new)
 
 
 def replace(target: Target, changes: Changes) -> None:
     """Write the changes to sessions."""
-    if changes.removed or changes.written:
-        target.connection.execute(
-            SQL["replace_sessions"],
-            {"removed": changes.removed, "sessions": _compact(changes.written)},
-        )
+    if changes:
+        target.connection.execute(SQL["replace_sessions"], changes.parameters)
 
 
 def _array(values: Iterable[object]) -> str:
@@ -162,8 +202,10 @@ def _windows(times: Sequence[int], gap_ms: int) -> Iterator[tuple[int, int]]:
     yield start - gap_ms, end + gap_ms
 
 
-def _value(target: Target, statement: str, parameters: dict[str, Any]) -> Any:
-    """Return the only value of a statement."""
+def _value(target: Target | None, statement: str, parameters: dict[str, Any]) -> Any:
+    """Return the only value of a statement. Raises NotAtOnce without a target."""
+    if target is None:
+        raise NotAtOnce
     row = target.connection.execute(SQL[statement], parameters).fetchone()
     return None if row is None else row[0]
 
@@ -219,7 +261,8 @@ def _is_within(kept: dict[Group, list[Link]], beat: Beat) -> bool:
 class Chains:
     """The sessions near the beats of a batch, in chains with less than a gap between two parts."""
 
-    target: Target
+    target: Target | None
+    """Where more can be read, if anywhere."""
     kept: dict[Group, list[Link]]
     gap_ms: int
     readable: int = field(default_factory=lambda: MOST_DIVIDED)

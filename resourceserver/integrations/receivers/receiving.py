@@ -5,8 +5,8 @@
 
 The key is looked up before the body is read, and again in the transaction that writes, as with ingest. All
 look-ups share a connection, since none of them waits for a lock. The drivers of the writers of imports are
-synchronous, so a delivery is written in a thread (``threads``). Places go round by person, those for keys
-too; keys that were never right go round by address.
+synchronous, so a delivery is written in a thread (``threads``); only beats need none (``beat_delivery``).
+Places go round by person, those for keys too; keys that were never right go round by address.
 
 After any failure nothing of the delivery is written, and the application may send it again. Success is
 answered only after the commit, which waits for the disk.
@@ -16,7 +16,7 @@ import asyncio
 import json
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from ipaddress import IPv6Address, ip_address
@@ -42,12 +42,13 @@ from resourceserver.integrations.records import Record, Refused, Sourced
 from shared import connections, database, keys, pipeline, queries, schema
 from shared.hang import Watched
 from shared.metrics import RECEIVED
-from shared.pipeline import Pipelines
+from shared.pipeline import Pipelines, Results, Sequel, Statement, Step
 from shared.settings import Settings
 from shared.storage import Storage
 
 SQL: Final = queries.load(Path(__file__).with_name("receiving.sql"))
 _LOOK_KEY_UP: Final = pipeline.statement(SQL["look_key_up"])
+_OPEN_RECEIVER: Final = pipeline.statement(SQL["open_receiver"])
 
 LOOK_UPS: Final = 256
 """The most keys that are looked up or wait for it, all on one connection."""
@@ -128,6 +129,10 @@ Work = Callable[[Target, Opened], T]
 """Writes in the transaction of a connection's session."""
 
 
+Following = Callable[[Opened, Results], Sequence[Step]]
+"""Returns the last steps of a transaction from the connection as it is in it, and from the results so far."""
+
+
 @dataclass(eq=False)
 class WrongKeys:
     """The wrong keys of each network within about a minute, and the keys that were right lately."""
@@ -191,6 +196,8 @@ class Receiving:
 
     chosen: Settings
     threads: Threads
+    pipelines: Pipelines
+    """The connections for deliveries that are written without a thread."""
     look_ups: Pipelines
     """The connection for looking up keys."""
     opening: Turns
@@ -210,6 +217,13 @@ class Receiving:
             chosen,
             Threads(login, size, chosen.prepare),
             Pipelines.to(
+                login,
+                size=size,
+                depth=1,
+                patience_s=session.PATIENT_S,
+                prepare=chosen.prepare,
+            ),
+            Pipelines.to(
                 login, size=1, depth=LOOK_UPS, patience_s=session.QUICK_S, prepare=chosen.prepare
             ),
             Turns(LOOK_UPS, 1, name="receiver_keys"),
@@ -227,11 +241,12 @@ class Receiving:
     @property
     def watched(self) -> tuple[Watched, ...]:
         """The connections whose statements fail while the database hangs."""
-        return self.threads, self.look_ups
+        return self.threads, self.pipelines, self.look_ups
 
     async def close(self) -> None:
         """Close all connections."""
         await self.threads.close()
+        self.pipelines.close()
         self.look_ups.close()
 
     async def open(self, request: Request, kind: str, key: str) -> Opened:
@@ -331,6 +346,39 @@ class Receiving:
         self._check_storage()
         async with self.writing.place(opened.user_id):
             return await self._in_thread(lambda: self._transact(opened, work))
+
+    async def transact_at_once(
+        self,
+        opened: Opened,
+        steps: Sequence[Step],
+        statements: tuple[Statement, ...],
+        following: Following,
+    ) -> None:
+        """Run ``steps``, and those that follow, in one transaction of the connection's session; no thread.
+
+        ``statements`` are all that ``following`` may return. What it raises rolls the transaction back. It
+        may be called again in a new one. Raises WrongKey, DatabaseUnavailable, TooManyRequests, what
+        ``following`` does, and the errors of values in ``batches.OF_A_VALUE``.
+        """
+
+        def proceed(results: Results) -> Sequence[Step]:
+            return following(opened_by(opened.kind, opened.key_hash, results[0]), results[1:])
+
+        self._check_storage()
+        opening = (_OPEN_RECEIVER, _key_values(opened.kind, opened.key_hash))
+        sequel = Sequel(statements, proceed)
+        async with self.writing.place(opened.user_id):
+            for attempt in range(1, _ATTEMPTS + 1):
+                try:
+                    # Only the application knows whether it has got an answer, so nothing is repeated here.
+                    await self.pipelines.run((opening, *steps), sequel=sequel, may_repeat=False)
+                except errors.ForeignKeyViolation:
+                    if attempt == _ATTEMPTS:
+                        raise
+                except psycopg.Error as error:
+                    self._judge(error)
+                else:
+                    return
 
     def _check_storage(self) -> None:
         if self.storage.is_full():

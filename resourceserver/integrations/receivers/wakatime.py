@@ -14,7 +14,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote_plus
 from zoneinfo import ZoneInfo
@@ -27,15 +27,13 @@ from resourceserver.api import errors
 from resourceserver.api.errors import PRIVATE, Problem
 from resourceserver.api.session import Reader
 from resourceserver.ingest import events, fields
-from resourceserver.integrations import beats, reading, values
+from resourceserver.integrations import reading, values
 from resourceserver.integrations.beats import MOST_LINES, Beat
 from resourceserver.integrations.formats import wakatime as dumps
-from resourceserver.integrations.imports import deliveries
-from resourceserver.integrations.imports.batches import Batch, Outcome
-from resourceserver.integrations.imports.writing import Target
-from resourceserver.integrations.receivers import beat_sessions, credentials, delivery, messages
+from resourceserver.integrations.receivers import beat_delivery, credentials, delivery, messages
+from resourceserver.integrations.receivers.beat_delivery import KIND, Given
 from resourceserver.integrations.receivers.beat_sessions import COUNTERS, DAY_MS, Heartbeat
-from resourceserver.integrations.receivers.receiving import Opened, Receiving
+from resourceserver.integrations.receivers.receiving import Receiving
 from resourceserver.integrations.receivers.wakatime_totals import (
     Days,
     Totals,
@@ -44,10 +42,8 @@ from resourceserver.integrations.receivers.wakatime_totals import (
 )
 from resourceserver.integrations.records import Refused
 from resourceserver.integrations.values import Flaw
-from shared.connections import KINDS
 from shared.metrics import RECEIVED
 
-KIND: Final = "wakatime"
 BASE: Final = "/api/compat/wakatime/v1"
 MOST_BEATS: Final = 1000
 """The most beats of one request; of more, the client sends the rest again."""
@@ -56,8 +52,6 @@ MOST_AHEAD_MS: Final = DAY_MS
 """How far the clock of an editor may be ahead: by any time zone that was taken for UTC."""
 MOST_COUNTED: Final = 1_000_000_000
 """The largest value of a counter of one beat."""
-INTERVAL: Final = range(1, 61)
-"""The minutes without a beat that may end a session."""
 
 REFUSALS: Final[Mapping[str, str]] = {
     "not_an_object": "A heartbeat must be a JSON object.",
@@ -239,46 +233,6 @@ def answer(taken: Sequence[Heartbeat | Refused]) -> bytes:
     return f'{{"responses":[{pairs}]}}'.encode()
 
 
-def gap_ms(settings: Mapping[str, Any]) -> int:
-    """Return the gap that ends a session, as the person has chosen it."""
-    minutes = values.count(settings.get("gap_minutes"))
-    return minutes * 60_000 if minutes is not None and minutes in INTERVAL else beats.GAP_MS
-
-
-def write(
-    target: Target,
-    opened: Opened,
-    *,
-    device: str,
-    taken: Sequence[Heartbeat | Refused],
-    now_ms: int,
-) -> bool:
-    """Store beats in the transaction of their connection; False: the machine is one too many."""
-    if opened.is_paused:
-        return True
-    heartbeats = [each for each in taken if isinstance(each, Heartbeat)]
-    changes = beat_sessions.store(
-        target, device, heartbeats, gap_ms=gap_ms(opened.settings), now_ms=now_ms
-    )
-    batch = Batch(count=len(taken))
-    for each in taken:
-        if isinstance(each, Refused):
-            batch.refuse(each.reason, each.example)
-        elif changes is None:
-            batch.refuse("too_many_devices", device)
-    times = [each.beat.at_ms for each in heartbeats]
-    if times:
-        batch.first_at, batch.last_at = (
-            datetime.fromtimestamp(at_ms / 1000, UTC) for at_ms in (min(times), max(times))
-        )
-    added = 0 if changes is None else changes.added
-    with target.connection.pipeline():
-        if changes is not None:
-            beat_sessions.replace(target, changes)
-        deliveries.count(target, KINDS[KIND], batch, Outcome(added, 0, batch.refused))
-    return changes is not None
-
-
 Handler = Callable[[Request], Awaitable[Response]]
 
 
@@ -313,10 +267,9 @@ def routes(receiving: Receiving, reader: Reader) -> list[Route]:
                 taken = read(body, sent_by, now_ms)
             else:
                 taken = await asyncio.to_thread(read, body, sent_by, now_ms)
-            if taken:
-                work = partial(write, device=sent_by.device, taken=taken, now_ms=now_ms)
-                if not await receiving.transact(opened, work):
-                    taken = [Refused("too_many_devices", "") for _ in taken]
+            given = Given(sent_by.device, taken, now_ms)
+            if taken and not await beat_delivery.deliver(receiving, opened, given):
+                taken = [Refused("too_many_devices", "") for _ in taken]
             refused = sum(isinstance(each, Refused) for each in taken)
             RECEIVED.add(KIND, "taken", amount=len(taken) - refused)
             RECEIVED.add(KIND, "refused", amount=refused)
