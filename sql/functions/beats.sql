@@ -208,7 +208,8 @@ $$;
 -- Removes sessions of the open import, given by their keys, and writes others, each over the one with its key if the
 -- import has one. Marks the days of all of them, before and after, and counts what each device has sent. Returns
 -- how many sessions are new. The devices exist already; a session whose device was deleted a moment ago is an error.
--- The marks are set after the sessions are written, because rollups rely on that order.
+-- The marks are set after the sessions are written, because rollups rely on that order. Rows are written in the order of
+-- their keys, as by ingest and imports: two writers may wait for each other, but never deadlock.
 create or replace function svc.replace_derived_sessions(p_removed text[], p_sessions json)
 returns integer
 language plpgsql
@@ -307,6 +308,7 @@ begin
           left join activity.device
                  on device.user_id = owner_id
                 and device.name = sent.device
+         order by sent.key collate "C"
             on conflict (user_id, idempotency_key) do update
            set ended_at = excluded.ended_at,
                branch = excluded.branch,
@@ -360,12 +362,14 @@ begin
     select owner_id,
            marked.date
       from unnest(touched) as marked (date)
+     order by marked.date
         on conflict (user_id, date) do update
        set marked_at = greatest(now(), summary_due.marked_at + interval '1 microsecond');
     insert into activity.rollup_due (user_id, date)
     select owner_id,
            marked.date
       from unnest(touched) as marked (date)
+     order by marked.date
         on conflict (user_id, date) do update
        set marked_at = now(),
            is_left_raw = false;

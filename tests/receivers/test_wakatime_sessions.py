@@ -445,6 +445,37 @@ def test_batches_at_the_same_time_wait_for_each_other(editor: Editor, deployment
     assert editor.spans() == [(-600, -600), (0, 10)]
 
 
+def test_sessions_are_written_in_the_order_of_their_keys_and_so_never_deadlock(
+    editor: Editor,
+) -> None:
+    owner, person = editor.person.connection, editor.person
+    editor.send(at(-600))
+
+    def write(start_ms: int) -> None:
+        owner.execute(
+            """
+            insert into activity.coding_session (
+                user_id, device_id, idempotency_key, started_at, ended_at, project, source
+            )
+            select user_id, device_id, %s, now(), now(), 'mine', 'wakatime'
+              from activity.device
+             where user_id = %s
+            """,
+            [f"wk:svc:Python:{start_ms}", person.user_id],
+        )
+
+    with ThreadPoolExecutor(1) as thread:
+        with owner.transaction():
+            write(START)
+            # A group of applications precedes one of files, and the keys have the opposite order.
+            sent = thread.submit(editor.send, at(0), at(60, kind="app", file=None))
+            wait_for_rivals(owner, 1)
+            write(START + 60 * MINUTE)
+        sent.result(timeout=60)
+
+    assert [each[0] for each in editor.sessions()] == ["mine", "mine", "svc"]
+
+
 def test_undoing_removes_beats_and_sessions(editor: Editor) -> None:
     editor.send(at(0), at(5))
     owner, person = editor.person.connection, editor.person
