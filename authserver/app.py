@@ -1,6 +1,6 @@
 """The application of the authorization server: all its routes, middleware and its lifespan."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from functools import partial
@@ -55,6 +55,7 @@ from authserver.web.server import Server, server
 from shared import database, hang, jobs, metrics, settings
 from shared.application import Application, Refusals
 from shared.cors import OpenToAllOrigins
+from shared.metrics import Reading
 from shared.pool import Pool
 from shared.probes import Probes
 from shared.settings import Settings
@@ -86,6 +87,9 @@ def create(
     failures = Failures(this.pages, machine_paths)
     workers = Pool.to(login, size=1, wait_s=None)
 
+    def readings() -> Iterator[Reading]:
+        return metrics.of_pools({"quick": this.database, "slow": this.slow, "jobs": workers})
+
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         background = [janitor.job(clean_every), trials.job(clean_every)]
@@ -93,7 +97,7 @@ def create(
             workers,
             hang.noticed(probes.alive, [this.database, this.slow]),
             jobs.running(this.settings, workers, background),
-            metrics.served(this.settings, this.settings.auth_metrics, "authserver", ()),
+            metrics.served(this.settings, this.settings.auth_metrics, "authserver", (readings,)),
         ):
             yield
         for pipelines in (this.database, this.slow, probes):

@@ -1,6 +1,6 @@
 """The resource server: one person's data, for clients with a token of that person."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
@@ -37,6 +37,7 @@ from resourceserver.worker import overdue
 from shared import database, hang, jobs, metrics, settings
 from shared.application import Application, Refusals
 from shared.cors import OpenToAllOrigins
+from shared.metrics import Pooled, Reading
 from shared.pipeline import Pipelines
 from shared.pool import Pool
 from shared.probes import Probes
@@ -83,6 +84,29 @@ def create(
     workers = Pool.to(login, size=size, wait_s=None, prepare=chosen.prepare)
     receiver = uploads.receiver(chosen, writers, storage)
     receiving = Receiving.to(chosen, storage) if chosen.receivers else None
+    load = ingest.load_of(chosen, storage)
+    export_turns = export.turns_of(chosen)
+    pools: dict[str, Pooled] = {
+        "quick": reader.quick,
+        "patient": reader.patient,
+        "first_uses": reader.first_uses,
+        "ingest": writers,
+        "exports": exports,
+        "jobs": workers,
+    }
+    queues = [reader.turns, reader.quick_turns, load.writing, load.large, export_turns]
+    if receiver is not None:
+        queues += [receiver.pieces, receiver.forms]
+    if receiving is not None:
+        pools["receivers"] = receiving.threads
+        queues += [receiving.opening, receiving.writing, receiving.large]
+
+    def readings() -> Iterator[Reading]:
+        yield from metrics.of_pools(pools)
+        yield from metrics.of_disks(chosen)
+        for each in queues:
+            yield from each.load()
+
     watched: list[hang.Watched] = [reader.quick, reader.patient, reader.first_uses, writers]
     if receiving is not None:
         watched += receiving.watched
@@ -113,7 +137,7 @@ def create(
                 None if receiver is None else receiver.directory, "server", workers
             ),
             jobs.running(chosen, workers, background),
-            metrics.served(chosen, chosen.base_metrics, "resourceserver", ()),
+            metrics.served(chosen, chosen.base_metrics, "resourceserver", (readings,)),
         ):
             yield
         if receiving is not None:
@@ -126,8 +150,8 @@ def create(
             # Routes are tried in this order, and every call of a tool uses the first one.
             *mcp.routes(chosen, reader, tools),
             *endpoint.routes(ENDPOINTS, reader, chosen.base_url),
-            *ingest.routes(chosen, reader, writers, storage),
-            *export.routes(chosen, reader, exports),
+            *ingest.routes(chosen, reader, writers, load),
+            *export.routes(chosen, reader, exports, export_turns),
             *uploads.routes(receiver),
             *receivers.routes(receiving, reader),
             *metadata.routes(chosen),

@@ -6,13 +6,14 @@ tools, kinds and errors. No label holds what a person, a client or a stranger ha
 is another time series for ever.
 """
 
+import os
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from shared import listening
 from shared.listening import Listen
@@ -145,6 +146,43 @@ RECEIVED: Final = Counter(
     ("receiver", "outcome"),
 )
 
+POOL_CONNECTIONS: Final = Gauge(
+    "svc_pool_connections", "Connections to the database that are open", ("pool",)
+)
+POOL_CONNECTIONS_MAX: Final = Gauge(
+    "svc_pool_connections_max", "The most connections of a pool (SVC_..._CONNECTIONS)", ("pool",)
+)
+POOL_REQUESTS: Final = Gauge(
+    "svc_pool_requests",
+    "Requests that use a connection of a pool; quick ones share connections",
+    ("pool",),
+)
+POOL_WAITING: Final = Gauge(
+    "svc_pool_requests_waiting", "Requests that wait for a connection of a pool", ("pool",)
+)
+QUEUE_PLACES: Final = Gauge(
+    "svc_queue_places", "Places for requests, which go round by person", ("queue",)
+)
+QUEUE_HELD: Final = Gauge("svc_queue_places_held", "Places that requests hold", ("queue",))
+QUEUE_WAITING: Final = Gauge(
+    "svc_queue_requests_waiting", "Requests that wait for a place", ("queue",)
+)
+QUEUE_PEOPLE: Final = Gauge(
+    "svc_queue_people_waiting", "People whose requests wait for a place", ("queue",)
+)
+DISK_FREE: Final = Gauge(
+    "svc_disk_free_bytes",
+    "Free space on the disk of a directory: database, uploads",
+    ("directory",),
+)
+DISK_SIZE: Final = Gauge(
+    "svc_disk_size_bytes", "The size of the disk of a directory", ("directory",)
+)
+DISK_RESERVE: Final = Gauge(
+    "svc_disk_reserve_bytes",
+    "The free space below which no more is accepted (SVC_STORAGE_RESERVE_MIB, SVC_UPLOAD_FREE_MIB)",
+    ("directory",),
+)
 INFO: Final = Gauge("svc_info", "Always 1; which build runs", ("process", "version", "commit"))
 
 COUNTERS: Final = (
@@ -157,7 +195,70 @@ COUNTERS: Final = (
     RECEIVED,
 )
 DURATIONS: Final = (REQUESTS, TOOL_CALLS)
-GAUGES: Final = (INFO,)
+GAUGES: Final = (
+    POOL_CONNECTIONS,
+    POOL_CONNECTIONS_MAX,
+    POOL_REQUESTS,
+    POOL_WAITING,
+    QUEUE_PLACES,
+    QUEUE_HELD,
+    QUEUE_WAITING,
+    QUEUE_PEOPLE,
+    DISK_FREE,
+    DISK_SIZE,
+    DISK_RESERVE,
+    INFO,
+)
+
+
+class Load(NamedTuple):
+    """How busy the connections of a pool are."""
+
+    connections: int
+    """Those that are open."""
+    most: int
+    """The most connections."""
+    requests: int
+    """The requests that use one."""
+    waiting: int
+    """The requests that wait for one."""
+
+
+class Pooled(Protocol):
+    """Connections to the database, such as ``Pipelines`` and ``Pool``."""
+
+    def load(self) -> Load:
+        """Return how busy they are."""
+
+
+def of_pools(pools: Mapping[str, Pooled]) -> Iterator[Reading]:
+    """Yield how busy pools are, by their names."""
+    for name, pool in pools.items():
+        load = pool.load()
+        yield POOL_CONNECTIONS, (name,), load.connections
+        yield POOL_CONNECTIONS_MAX, (name,), load.most
+        yield POOL_REQUESTS, (name,), load.requests
+        yield POOL_WAITING, (name,), load.waiting
+
+
+def of_disks(chosen: Settings) -> Iterator[Reading]:
+    """Yield the space on the disks of this machine that are known, and what is kept free there."""
+    reserves = {
+        "database": (chosen.storage_dir, chosen.storage_reserve_mib),
+        "uploads": (chosen.upload_dir, chosen.upload_free_mib),
+    }
+    for name, (directory, reserve_mib) in reserves.items():
+        if directory is None:
+            continue
+        try:
+            disk = os.statvfs(directory)
+        except OSError:
+            # The log has said so; a missing number is no number.
+            continue
+        # What root alone may use does not count, as in shared/storage.py.
+        yield DISK_FREE, (name,), disk.f_bavail * disk.f_frsize
+        yield DISK_SIZE, (name,), disk.f_blocks * disk.f_frsize
+        yield DISK_RESERVE, (name,), reserve_mib * 2**20
 
 
 _WORDS: Final = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")

@@ -32,6 +32,7 @@ from psycopg import pq
 from psycopg.pq.abc import PGconn, PGresult
 
 from shared import database, priority, queries
+from shared.metrics import Load
 
 IDLE_S: Final = 300.0
 """How long a connection stays open without a request. Its backend keeps 50 MiB of plans once it has answered
@@ -575,6 +576,11 @@ class Pipeline:
         for turn in turns:
             turn.fail(error)
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a connection now."""
+        return self._connection is not None
+
     def waited_s(self) -> float:
         """Return how long the current answer has been waited for."""
         return asyncio.get_running_loop().time() - self._first_since if self._turns else 0.0
@@ -590,7 +596,7 @@ class Pipeline:
         self._lose(psycopg.OperationalError("the server is stopping"))
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Pipelines:
     """A few connections of one role; each request takes the one with the fewest requests.
 
@@ -602,6 +608,8 @@ class Pipelines:
     places: asyncio.Semaphore
     halted: asyncio.Event = field(default_factory=asyncio.Event)
     """Set while every request is refused, because the database hangs."""
+    waiting: int = 0
+    """The number of requests that wait for a place."""
 
     @classmethod
     def to(
@@ -672,11 +680,23 @@ class Pipelines:
             # This does not wait, and so needs no timer.
             await self.places.acquire()
             return
+        self.waiting += 1
         try:
             async with asyncio.timeout(database.WAIT_S):
                 await self.places.acquire()
         except TimeoutError as error:
             raise psycopg.OperationalError("every connection is busy") from error
+        finally:
+            self.waiting -= 1
+
+    def load(self) -> Load:
+        """Return how busy the connections are, for metrics."""
+        return Load(
+            sum(pipeline.is_connected for pipeline in self.pipelines),
+            len(self.pipelines),
+            sum(pipeline.requests for pipeline in self.pipelines),
+            self.waiting,
+        )
 
     def longest_wait_s(self) -> float:
         """Return the longest time that a current answer has been waited for."""

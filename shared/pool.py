@@ -17,6 +17,7 @@ import psycopg
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from shared import database, priority
+from shared.metrics import Load
 from shared.pipeline import NotConnectedError
 
 Connection = psycopg.AsyncConnection[Any]
@@ -148,6 +149,12 @@ class Pool:
             raise psycopg.OperationalError("every connection is busy") from error
         finally:
             self.waiting -= 1
+
+    def load(self) -> Load:
+        """Return how busy the connections are, for metrics."""
+        stats = self.connections.get_stats()
+        used = stats["pool_size"] - stats["pool_available"]
+        return Load(stats["pool_size"], stats["pool_max"], used, self.waiting)
 
     async def give_back(self, connection: Connection) -> None:
         """Return ``connection`` to the pool. A transaction that is still open is rolled back."""

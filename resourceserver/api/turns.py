@@ -19,12 +19,14 @@ id.
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Hashable
+from collections.abc import AsyncIterator, Hashable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
 from resourceserver.api.errors import DatabaseUnavailable, ServerFull, TooManyRequests
+from shared import metrics
+from shared.metrics import Reading
 
 Person = Hashable
 
@@ -105,6 +107,14 @@ class Turns:
             yield
         finally:
             self.give_back(person)
+
+    def load(self) -> Iterator[Reading]:
+        """Yield how many places are held and how many requests wait, for metrics."""
+        name = (self.name,)
+        yield metrics.QUEUE_PLACES, name, self.places
+        yield metrics.QUEUE_HELD, name, self.held.total()
+        yield metrics.QUEUE_WAITING, name, sum(map(len, self.waiting.values()))
+        yield metrics.QUEUE_PEOPLE, name, len(self.waiting)
 
     def _may_have(self, person: Person) -> bool:
         return self.held.total() < self.places and self.held[person] < self.most

@@ -218,12 +218,16 @@ async def _nothing() -> AsyncIterator[bytes]:
     yield b""
 
 
-def routes(chosen: Settings, reader: Reader, exports: Pool) -> list[Route]:
+def turns_of(chosen: Settings) -> Turns:
+    """Return the places for exports in a process."""
+    return Turns(chosen.export_connections, PER_PERSON, PATIENCE_S, full=Busy, name="exports")
+
+
+def routes(chosen: Settings, reader: Reader, exports: Pool, turns: Turns) -> list[Route]:
     """Return the routes of the export, which pages of the authorization server may use too.
 
-    ``exports`` are connections of the ``reader`` role.
+    ``exports`` are connections of the ``reader`` role, and ``turns`` the places for them.
     """
-    turns = Turns(chosen.export_connections, PER_PERSON, PATIENCE_S, full=Busy, name="exports")
 
     async def answer(request: Request) -> Response:
         scopes = (SCOPE, *ExportParams.scopes(request.query_params))

@@ -200,13 +200,17 @@ class Load:
     """Held while a large body is validated."""
 
 
-def routes(chosen: Settings, reader: Reader, writers: Pipelines, storage: Storage) -> list[Route]:
-    """Return a route for each stream; ``writers`` are connections of the ``ingester`` role."""
-    load = Load(
+def load_of(chosen: Settings, storage: Storage) -> Load:
+    """Return the load of a process, in which nothing is read yet."""
+    return Load(
         Turns(chosen.ingest_connections, MOST_AT_ONCE, name="batches", most_waiting=MOST_WAITING),
         Turns(LARGE_BODIES, 1, full=Busy, name="large_batches", most_waiting=MOST_WAITING),
         storage,
     )
+
+
+def routes(chosen: Settings, reader: Reader, writers: Pipelines, load: Load) -> list[Route]:
+    """Return a route for each stream; ``writers`` are connections of the ``ingester`` role."""
     return [_route(stream, chosen, reader, writers, load) for stream in STREAMS]
 
 

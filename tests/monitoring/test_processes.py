@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import httpx2
 import pytest
@@ -21,6 +21,8 @@ from tests.oauth.conftest import visitor_of
 from tests.oauth.visitor import CALLBACK, Application
 from tests.processes import METADATA, Service
 from tests.waiting import wait_for
+
+CLIENT: Final = httpx2.Client(timeout=60)
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +47,7 @@ def lines(log: Path) -> list[dict[str, Any]]:
 def test_each_process_of_a_server_writes_its_lines_as_json(service: Service) -> None:
     sent = ["a" * 15 + digit for digit in "0123456789"]
     for request_id in sent:
-        httpx2.get(f"{service.auth_url}{METADATA}", headers={"X-Request-Id": request_id})
+        CLIENT.get(f"{service.auth_url}{METADATA}", headers={"X-Request-Id": request_id})
 
     def received() -> list[str]:
         return [line["request_id"] for line in lines(service.auth_log) if "request_id" in line]
@@ -72,7 +74,7 @@ def test_each_process_counts_its_own_requests(service: Service) -> None:
         value(each, "svc_requests_total", route="token", status="400") for each in of_auth(service)
     ]
     for _ in range(20):
-        httpx2.post(f"{service.auth_url}/oauth/token", data={"grant_type": "x"})
+        CLIENT.post(f"{service.auth_url}/oauth/token", data={"grant_type": "x"})
 
     after = [
         value(each, "svc_requests_total", route="token", status="400") for each in of_auth(service)
@@ -84,9 +86,9 @@ def test_each_process_counts_its_own_requests(service: Service) -> None:
 
 def test_requests_are_counted_by_route_and_status_and_timed_by_route(service: Service) -> None:
     before = of_base(service)
-    httpx2.get(f"{service.base_url}/healthz")
-    httpx2.get(f"{service.base_url}/api/v1/me")
-    httpx2.get(f"{service.base_url}/alice@example.org")
+    CLIENT.get(f"{service.base_url}/healthz")
+    CLIENT.get(f"{service.base_url}/api/v1/me")
+    CLIENT.get(f"{service.base_url}/alice@example.org")
     after = of_base(service)
 
     def more(name: str, **labels: str) -> float:
@@ -106,7 +108,7 @@ def test_token_requests_are_counted_by_grant_type_and_outcome(
     service: Service, alice: Person
 ) -> None:
     before = of_auth(service)
-    with httpx2.Client(base_url=service.auth_url) as client:
+    with httpx2.Client(base_url=service.auth_url, timeout=60) as client:
         browser = visitor_of(client, service.settings, alice)
         registered = client.post("/oauth/register", json={"redirect_uris": [CALLBACK]})
         application = Application(client, registered.json()["client_id"])
@@ -151,7 +153,7 @@ def test_events_are_counted_by_stream_outcome_and_reason(service: Service, alice
         "device": "laptop",
     }
     before = of_base(service)
-    answer = httpx2.post(
+    answer = CLIENT.post(
         f"{service.base_url}/api/v1/ingest/app-sessions",
         json={"source": "alice", "events": [event, event, {**event, "started_at": "x"}]},
         headers=alice.headers("ingest:app_sessions"),
@@ -177,12 +179,12 @@ def test_refusals_are_counted_by_reason_and_tools_by_name(service: Service, alic
     def call(name: str, **arguments: str) -> None:
         message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
         params = {"name": name, "arguments": arguments}
-        httpx2.post(f"{service.base_url}/mcp", json=message | {"params": params}, headers=headers)
+        CLIENT.post(f"{service.base_url}/mcp", json=message | {"params": params}, headers=headers)
 
     before = of_base(service)
-    httpx2.get(f"{service.base_url}/api/v1/me")
-    httpx2.get(f"{service.base_url}/api/v1/me", headers={"Authorization": "Bearer x"})
-    httpx2.get(
+    CLIENT.get(f"{service.base_url}/api/v1/me")
+    CLIENT.get(f"{service.base_url}/api/v1/me", headers={"Authorization": "Bearer x"})
+    CLIENT.get(
         f"{service.base_url}/api/v1/codehost/activity?from=2025-10-20T00:00:00Z", headers=headers
     )
     call("get_day", date="2025-10-24")
@@ -199,6 +201,19 @@ def test_refusals_are_counted_by_reason_and_tools_by_name(service: Service, alic
     assert more("svc_tool_calls_total", tool="get_day", outcome="mistaken") == 1
     assert more("svc_tool_call_duration_seconds_count", tool="get_day") == 2
     assert "alice" not in str(after)
+
+
+def test_pools_and_queues_are_read_when_they_are_asked_for(service: Service, alice: Person) -> None:
+    CLIENT.get(f"{service.base_url}/api/v1/me", headers=alice.headers("read:profile"))
+    base, (auth, _) = of_base(service), of_auth(service)
+
+    assert value(base, "svc_pool_connections_max", pool="quick") == 2
+    assert 1 <= value(base, "svc_pool_connections", pool="quick") <= 2
+    assert value(base, "svc_pool_connections_max", pool="ingest") == 3
+    assert value(auth, "svc_pool_connections_max", pool="slow") == 2
+    assert value(base, "svc_queue_places", queue="long_reads") == 5
+    assert value(base, "svc_queue_places", queue="exports") == 3
+    assert value(base, "svc_queue_requests_waiting", queue="batches") == 0
 
 
 def test_a_process_says_which_build_it_is(service: Service) -> None:

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 import psycopg
 
 from resourceserver.integrations.imports.arrays import Array, ArrayDumper
+from shared.metrics import Load
 
 T = TypeVar("T")
 Connection = psycopg.Connection[Any]
@@ -104,6 +105,11 @@ class Threads:
             self._held.add(held)
         self._own.held = held
         return connection
+
+    def load(self) -> Load:
+        """Return how busy the connections are, for metrics. Work beyond the threads waits for one."""
+        wanted = len(self._waiting)
+        return Load(len(self._held), self.size, min(wanted, self.size), max(wanted - self.size, 0))
 
     def longest_wait_s(self) -> float:
         """Return the longest time that a current result has been waited for."""

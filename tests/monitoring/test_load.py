@@ -1,0 +1,98 @@
+"""How busy connections and places are, and how much space is left."""
+
+import asyncio
+from pathlib import Path
+from typing import Final
+
+from resourceserver.api.turns import Turns
+from shared import database, metrics
+from shared.metrics import Load
+from shared.pipeline import Pipelines, Step, statement
+from shared.pool import Pool
+from shared.settings import Settings
+from tests.waiting import wait_for_async
+
+SLEEP: Final[Step] = (statement("select pg_sleep(5)"), {})
+
+
+def test_places_that_are_held_and_requests_that_wait_for_one_are_counted() -> None:
+    async def measure() -> dict[str, float]:
+        turns = Turns(2, 1, name="exports")
+        await turns.take("alice")
+        await turns.take("bob")
+        waiting = [asyncio.create_task(turns.take(name)) for name in ("alice", "alice", "carol")]
+        await asyncio.sleep(0)
+        measured = {
+            gauge.name: value for gauge, labels, value in turns.load() if labels == ("exports",)
+        }
+        for each in waiting:
+            each.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        return measured
+
+    assert asyncio.run(measure()) == {
+        "svc_queue_places": 2,
+        "svc_queue_places_held": 2,
+        "svc_queue_requests_waiting": 3,
+        "svc_queue_people_waiting": 2,
+    }
+
+
+def test_a_pool_says_how_many_use_its_connections_and_how_many_wait(deployment: Settings) -> None:
+    async def measure() -> list[Load]:
+        async with Pool.to(database.login(deployment, "worker"), size=1, wait_s=None) as pool:
+            before = pool.load()
+            connection = await pool.take()
+            waiting = asyncio.create_task(pool.take())
+            await wait_for_async(lambda: pool.waiting, "the second waits")
+            during = pool.load()
+            await pool.give_back(connection)
+            await pool.give_back(await waiting)
+            return [before, during, pool.load()]
+
+    assert asyncio.run(measure()) == [Load(0, 1, 0, 0), Load(1, 1, 1, 1), Load(1, 1, 0, 0)]
+
+
+def test_pipelines_say_how_many_use_their_connections_and_how_many_wait(
+    deployment: Settings,
+) -> None:
+    async def measure() -> list[Load]:
+        pipelines = Pipelines.to(
+            database.login(deployment, "reader"), size=2, depth=1, patience_s=60, prepare=True
+        )
+        before = pipelines.load()
+        asked = [asyncio.create_task(pipelines.run([SLEEP])) for _ in range(2)]
+        await wait_for_async(lambda: pipelines.load().connections == 2, "both are connected")
+        asked.append(asyncio.create_task(pipelines.run([SLEEP])))
+        await asyncio.sleep(0)
+        during = pipelines.load()
+        for each in asked:
+            each.cancel()
+        await asyncio.gather(*asked, return_exceptions=True)
+        pipelines.close()
+        return [before, during, pipelines.load()]
+
+    assert asyncio.run(measure()) == [Load(0, 2, 0, 0), Load(2, 2, 2, 1), Load(0, 2, 0, 0)]
+
+
+def test_the_space_of_directories_that_are_not_there_is_left_out(tmp_path: Path) -> None:
+    chosen = Settings(
+        storage_dir=tmp_path,
+        storage_reserve_mib=3,
+        upload_dir=tmp_path / "missing",
+        upload_free_mib=4,
+    )
+
+    measured = {(gauge.name, *labels): value for gauge, labels, value in metrics.of_disks(chosen)}
+
+    assert measured.keys() == {
+        ("svc_disk_free_bytes", "database"),
+        ("svc_disk_size_bytes", "database"),
+        ("svc_disk_reserve_bytes", "database"),
+    }
+    free, size = (
+        measured["svc_disk_free_bytes", "database"],
+        measured["svc_disk_size_bytes", "database"],
+    )
+    assert 0 < free <= size
+    assert measured["svc_disk_reserve_bytes", "database"] == 3 * 1024 * 1024
