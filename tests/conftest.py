@@ -35,6 +35,7 @@ from resourceserver.timeline import rollups
 from shared import database, tokens
 from shared.scopes import SCOPES
 from shared.settings import Settings
+from tests import citus
 from tests.client import AppClient
 
 # How many examples a property is tried with: by `make test`, by .ci/run once more, and by `make proof`, which
@@ -212,6 +213,11 @@ def pytest_unconfigure() -> None:
 @pytest.fixture(scope="session")
 def deployment(request: pytest.FixtureRequest) -> Iterator[Settings]:
     """The settings of this worker's own deployment."""
+    cluster = os.environ.get("SVC_TEST_CITUS_URL")
+    if cluster:
+        with tempfile.TemporaryDirectory(prefix="svc-test-") as directory:
+            yield citus.prepared(for_tests(cluster, directory))
+        return
     with cloned(request.config, os.environ.get("PYTEST_XDIST_WORKER", "main")) as settings:
         yield settings
 
@@ -227,16 +233,21 @@ def cloned(config: pytest.Config, name: str) -> Iterator[Settings]:
     clone = f"{template}_{name}"
     administer(url, sql.SQL("create database {} template {}"), clone, template)
     try:
-        yield Settings(
-            database_url=make_conninfo(url, dbname=clone),
-            data_dir=Path(directory) / "deployment",
-            # Background jobs are off: tests of jobs run them, or switch them on.
-            jobs=False,
-            commit="abc1234",
-            dashboard_key="the long key of the cookies of tests",
-        )
+        yield for_tests(make_conninfo(url, dbname=clone), directory)
     finally:
         drop(url, clone)
+
+
+def for_tests(url: str, directory: str) -> Settings:
+    """Return the settings of a deployment with the database ``url``."""
+    return Settings(
+        database_url=url,
+        data_dir=Path(directory) / "deployment",
+        # Background jobs are off: tests of jobs run them, or switch them on.
+        jobs=False,
+        commit="abc1234",
+        dashboard_key="the long key of the cookies of tests",
+    )
 
 
 def drop(url: str, name: str) -> None:
