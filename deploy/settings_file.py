@@ -26,7 +26,7 @@ has. A process that cannot use a setting does not start, and says which one and 
 
 _TEXT: Final = re.compile(r"((?:[A-Z][A-Z_]+, )*[A-Z][A-Z_]+): (.+)", re.DOTALL)
 
-_OF_STARTERS: Final = frozenset(("SVC_LIFELINE",))
+_OF_STARTERS: Final = frozenset(("SVC_LIFELINE", "SVC_PROCESSES", "NOTIFY_SOCKET"))
 """Variables that only a process sets for those that it starts."""
 
 

@@ -411,9 +411,9 @@ def _read(environment: Mapping[str, str]) -> Settings:
         log_format=_log_format(environment, "SVC_LOG_FORMAT"),
         commit=_line(environment, "SVC_BUILD_COMMIT") or Settings.commit,
         built_at=_line(environment, "SVC_BUILD_TIME"),
-        processes=_count(environment, "SVC_PROCESSES", Settings.processes),
+        processes=_count(environment, "SVC_PROCESSES", Settings.processes, least=1),
         lifeline=_descriptor(environment, "SVC_LIFELINE"),
-        notify_socket=environment.get("NOTIFY_SOCKET") or None,
+        notify_socket=_socket(environment, "NOTIFY_SOCKET"),
     )
 
 
@@ -529,8 +529,8 @@ def _storage_dir(
             return None
         case None | "":
             return data_dir / "postgres" if is_embedded else None
-        case given:
-            return Path(given).absolute()
+        case _:
+            return _directory(environment, "SVC_STORAGE_DIR")
 
 
 def _own_dir(environment: Mapping[str, str], name: str, default: Path) -> Path:
@@ -788,6 +788,14 @@ def _line(environment: Mapping[str, str], name: str) -> str | None:
     given = environment.get(name, "").strip()
     if not given.isprintable() or len(given) > _LONGEST_LINE:
         raise Fault(f"{name}: must be at most {_LONGEST_LINE} characters that can be read", name)
+    return given or None
+
+
+def _socket(environment: Mapping[str, str], name: str) -> str | None:
+    """Return the name of a Unix socket as systemd writes it; an abstract one begins with @ (sd_notify)."""
+    given = environment.get(name)
+    if given and not given.startswith(("/", "@")):
+        raise Fault(f"{name}: {given!r} is neither a path nor an abstract name", name)
     return given or None
 
 

@@ -24,6 +24,7 @@ REACH: Final = {
             "endpoints",
             "faults",
             "mcp",
+            "monitoring",
             "oauth",
             "pages",
             "people",
@@ -46,6 +47,7 @@ REACH: Final = {
         *(
             "integrations",
             "mcp",
+            "monitoring",
             "oauth",
             "pages",
             "people",

@@ -3,8 +3,8 @@
 ``python -m tests.bench.memory`` starts one in a temporary directory and prints the proportional set size
 (PSS) of each process: its own memory, and its part of what it shares with others, so that the sum is what all
 take together. It measures at rest after the start, under load with the data of ``svc demo``, and at rest
-then. ``--limit 512`` puts all processes into a memory cgroup of so many MiB first, where the kernel has version
-1 of them.
+then. ``--limit 512`` puts all processes into a memory cgroup of so many MiB first, where the kernel has
+version 1 of them.
 """
 
 import re
