@@ -8,6 +8,7 @@ Servers are ready once they answer. Until then systemd keeps units waiting that 
 """
 
 import socket
+import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -61,3 +62,13 @@ def answers(addresses: Sequence[tuple[str, int]], path: str, host: str = "localh
             with connection.makefile("rb") as answer:
                 return answer.readline().startswith(b"HTTP/1.1 200 ")
     return False
+
+
+def main() -> int:
+    """Whether all ports of the command line are ready, for the health check of a container."""
+    ports = map(int, sys.argv[1:])
+    return 0 if all(answers([("127.0.0.1", port)], "/readyz") for port in ports) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
