@@ -16,7 +16,7 @@ from tests.test_repo import is_of_parser
 
 ROOT: Final = Path(__file__).parent.parent.parent
 UNITS: Final = ROOT / "deploy" / "systemd"
-SERVICES: Final = ("svc", "svc-auth", "svc-resource", "svc-worker")
+SERVICES: Final = ("svc", "svc-auth", "svc-backup", "svc-resource", "svc-worker")
 PROGRAM: Final = "/srv/svc/.venv/bin/svc"
 
 needs_systemd = pytest.mark.skipif(
@@ -94,6 +94,9 @@ def test_the_sample_of_settings_agrees_with_the_samples_of_reverse_proxies() -> 
     assert chosen.base_url == "https://api.example.org"
     assert chosen.auth_listen == (Address("127.0.0.1", 8400),)
     assert chosen.base_listen == (Address("127.0.0.1", 8401),)
+    assert (
+        f"svc backup {given.pop('SVC_BACKUP_DIR')} " in (UNITS / "svc-backup.service").read_text()
+    )
     for sample in ("Caddyfile", "nginx.conf"):
         proxy = (ROOT / "deploy/proxy" / sample).read_text()
         assert all(f"{name}={value}" in re.sub(" +", " ", proxy) for name, value in given.items())
