@@ -110,7 +110,9 @@ ROOMS: Final[dict[str, set[str]]] = {
     },
     "deploy.runner": {"authserver.people", "deploy", "deploy.postgres", "shared"},
     "deploy.owner": {"deploy", "deploy.postgres", "deploy.runner", "shared"},
-    "deploy.doctor": {"authserver.people", "deploy", "deploy.owner", "shared"},
+    "deploy.doctor": {
+        *("authserver.people", "deploy", "deploy.backup", "deploy.owner", "shared"),
+    },
     "deploy.person": {"shared"},
     "deploy.cli": {"shared"},
 }

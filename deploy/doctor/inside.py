@@ -78,6 +78,7 @@ CHECKS: Final[tuple[Check[Deployment], ...]] = (
     Check("schema", database.versions),
     Check("dashboard", database.dashboard_address),
     Check("jobs", work.jobs),
+    Check("backups", work.backups_written),
     Check("sealing keys", work.sealing_key),
     Check("disk", work.disk),
     Check("client addresses", _client_addresses),

@@ -1,10 +1,13 @@
-"""The checks of what goes on: jobs, sealed secrets and disks."""
+"""The checks of what goes on: jobs, backups, sealed secrets and disks."""
 
 import os
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
+from deploy.backup import backups
+from deploy.backup.backups import BackupError
 from deploy.doctor.checks import CannotExamine, Finding, failed, passed, skipped
 from deploy.doctor.deployment import SQL, Deployment
 from shared import sealing, sealing_keys
@@ -17,6 +20,9 @@ LONGEST_TURN_S: Final = 900.0
 """The same for a turn that is due."""
 MOST_ATTEMPTS: Final = 5
 """How often a turn may fail: some services are away for an hour."""
+
+OLDEST_BACKUP: Final = timedelta(days=2)
+"""How old the newest backup may be, which is written every night."""
 
 
 def jobs(deployment: Deployment) -> Iterator[Finding]:
@@ -55,6 +61,41 @@ def _duration(seconds: float) -> str:
         if seconds >= 2 * length:
             return f"{seconds / length:.0f} {unit}s"
     return f"{seconds:.0f} seconds"
+
+
+def backups_written(deployment: Deployment) -> Iterator[Finding]:
+    """Whether the newest backup is recent and whole."""
+    directory = deployment.chosen.backup_dir
+    if directory is None:
+        yield skipped(
+            "SVC_BACKUP_DIR is not set, so the age of backups is not known here",
+            "Set SVC_BACKUP_DIR and let a timer run 'svc backup' every night, or watch your own backups.",
+        )
+        return
+    timer = "Run 'svc backup', let a timer do so every night, and read the log of its last run."
+    try:
+        newest = next(iter(backups.complete(directory)), None)
+        if newest is None:
+            yield failed(f"{directory} has no backup", timer)
+            return
+        manifest = backups.read(newest)
+        damaged = [
+            name
+            for name, stored in manifest.files.items()
+            if (newest / name).stat().st_size != stored.bytes
+        ]
+    except (BackupError, OSError) as error:
+        yield failed(f"the newest backup cannot be used: {error}", timer)
+        return
+    age = datetime.now(UTC) - manifest.began_at
+    if damaged:
+        yield failed(f"{newest} is damaged: {', '.join(damaged)} has another size", timer)
+    elif age > OLDEST_BACKUP:
+        yield failed(
+            f"the newest backup in {directory} is {_duration(age.total_seconds())} old", timer
+        )
+    else:
+        yield passed(f"the newest backup is {_duration(age.total_seconds())} old")
 
 
 def sealing_key(deployment: Deployment) -> Iterator[Finding]:

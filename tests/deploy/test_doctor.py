@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
@@ -86,9 +87,10 @@ def test_a_good_deployment_passes_every_check(good: Settings) -> None:
         "settings",
         *(check.name for check in inside.CHECKS),
     }
-    # No connection has a secret here.
+    # No backups are set up here, and no connection has a secret.
     assert [each["check"] for each in document["results"] if each["outcome"] != "passed"] == [
-        "sealing keys"
+        "backups",
+        "sealing keys",
     ]
 
 
@@ -321,6 +323,31 @@ def test_keys_of_cookies_that_others_can_read(good: Settings) -> None:
 
     assert text == f"{path} has mode 0644, and others of this machine can read it"
     assert cure == f"Run 'chmod 600 {path}', and rotate the keys in it."
+
+
+def test_backups_that_nobody_wrote_for_days(good: Settings, tmp_path: Path) -> None:
+    kept = tmp_path / "backups"
+    chosen = replace(good, backup_dir=kept)
+    kept.mkdir()
+    none = failure(chosen, "backups")
+    variables = settings.environment(replace(chosen, database_url=None), {})
+    taken = SELF.run(variables, "backup")
+    assert taken.returncode == 0, taken.stderr
+    fresh = examined(chosen, "backups")
+    (manifest,) = kept.glob("*/manifest.json")
+    written = json.loads(manifest.read_text())
+    began_at = datetime.now(UTC) - timedelta(days=9)
+    manifest.write_text(json.dumps(written | {"began_at": began_at.isoformat()}))
+    old = failure(chosen, "backups")
+    manifest.write_text(json.dumps(written))
+    next(each for each in manifest.parent.iterdir() if each != manifest).write_bytes(b"")
+    damaged = failure(chosen, "backups")
+
+    cure = "Run 'svc backup', let a timer do so every night, and read the log of its last run."
+    assert none == (f"{kept} has no backup", cure)
+    assert [each.outcome for each in fresh] == [Outcome.PASSED]
+    assert old == (f"the newest backup in {kept} is 9 days old", cure)
+    assert damaged[0].endswith("has another size")
 
 
 def test_a_disk_that_is_full(good: Settings) -> None:
