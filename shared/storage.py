@@ -76,10 +76,14 @@ class Storage:
         """Return the free space of at most a second ago."""
         now = time.monotonic()
         if self._space is None or now - self._looked_at >= _LOOK_EVERY_S:
-            self._space = Space(self._free_bytes(), self.reserve_bytes)
+            self._space = self.look()
             self._looked_at = now
             self._log(self._space, now)
         return self._space
+
+    def look(self) -> Space:
+        """Return the free space of now, and log nothing."""
+        return Space(self._free_bytes(), self.reserve_bytes)
 
     def is_full(self) -> bool:
         """Whether nothing that takes much space may be written now."""

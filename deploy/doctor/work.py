@@ -144,7 +144,7 @@ def disk(deployment: Deployment) -> Iterator[Finding]:
             "Set SVC_STORAGE_DIR to a directory on its disk, or watch that disk on its own machine.",
         )
     else:
-        space = Storage.of(chosen).space()
+        space = Storage.of(chosen).look()
         if space.free_mib is None:
             raise CannotExamine(
                 f"the free space at {chosen.storage_dir} cannot be read",
