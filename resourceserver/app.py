@@ -34,6 +34,7 @@ from resourceserver.timeline import rollups, summaries
 from resourceserver.uploads import route as uploads
 from resourceserver.uploads import upkeep
 from resourceserver.worker import overdue
+from resourceserver.worker.waiting import Waiting
 from shared import database, hang, jobs, metrics, settings
 from shared.application import Application, Refusals
 from shared.cors import OpenToAllOrigins
@@ -104,6 +105,7 @@ def create(
     def readings() -> Iterator[Reading]:
         yield from metrics.of_pools(pools)
         yield from metrics.of_disks(chosen)
+        yield from waiting.readings()
         for each in queues:
             yield from each.load()
 
@@ -123,6 +125,10 @@ def create(
             derivation.job(derive_every),
         )
         background += [unless_full(job, storage) for job in writing]
+    waiting = Waiting()
+    if chosen.base_metrics_listen and not chosen.worker:
+        # With a worker, the worker says it.
+        background.append(waiting.job())
     dashboard = Dashboard(chosen, reader, VIEWS, start.start(chosen))
     answers = Answers(f"{chosen.base_url}{metadata.PATH}")
 

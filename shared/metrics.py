@@ -111,6 +111,13 @@ TOOL_CALLS: Final = Durations(
     ("tool", "outcome"),
 )
 
+TURNS: Final = Durations(
+    "svc_turns_total",
+    "svc_turn_duration_seconds",
+    "Turns of the worker: done, put_off, failed, given_back, lost",
+    ("kind", "outcome"),
+)
+
 REFUSALS: Final = Counter(
     "svc_refusals_total",
     "Requests refused with 401, 403, 429 or 503, by reason; that of 429 is the limit",
@@ -144,6 +151,27 @@ RECEIVED: Final = Counter(
     "Records that applications sent in their own formats: added, changed, known or refused; heartbeats of"
     " editors: taken or refused",
     ("receiver", "outcome"),
+)
+
+IMPORTS: Final = Counter(
+    "svc_imports_total",
+    "Ends of imports of uploaded files: done, failed, interrupted, stopped",
+    ("outcome",),
+)
+IMPORT_RECORDS: Final = Counter(
+    "svc_import_records_total",
+    "Records in files that were imported to their end: read, new, known, changed, refused",
+    ("outcome",),
+)
+PULLS: Final = Counter(
+    "svc_pulls_total",
+    "Pulls by service; the outcome is done, or the problem",
+    ("service", "outcome"),
+)
+PULL_RECORDS: Final = Counter(
+    "svc_pull_records_total",
+    "Records that pulls brought: added, changed, known, refused",
+    ("service", "outcome"),
 )
 
 POOL_CONNECTIONS: Final = Gauge(
@@ -183,6 +211,19 @@ DISK_RESERVE: Final = Gauge(
     "The free space below which no more is accepted (SVC_STORAGE_RESERVE_MIB, SVC_UPLOAD_FREE_MIB)",
     ("directory",),
 )
+PEOPLE_MARKED: Final = Gauge(
+    "svc_work_people_marked", "People with days that wait for a kind of job", ("kind",)
+)
+OLDEST_MARK: Final = Gauge(
+    "svc_work_oldest_mark_seconds", "How long the oldest of these days has waited", ("kind",)
+)
+TURNS_DUE: Final = Gauge(
+    "svc_work_turns_due", "Turns that wait for a worker, one a person", ("kind",)
+)
+TURNS_RUNNING: Final = Gauge("svc_work_turns_running", "Turns that a worker has", ("kind",))
+OLDEST_TURN: Final = Gauge(
+    "svc_work_oldest_turn_seconds", "How long the oldest turn has waited for a worker", ("kind",)
+)
 INFO: Final = Gauge("svc_info", "Always 1; which build runs", ("process", "version", "commit"))
 
 COUNTERS: Final = (
@@ -193,8 +234,12 @@ COUNTERS: Final = (
     INGESTED,
     REJECTIONS,
     RECEIVED,
+    IMPORTS,
+    IMPORT_RECORDS,
+    PULLS,
+    PULL_RECORDS,
 )
-DURATIONS: Final = (REQUESTS, TOOL_CALLS)
+DURATIONS: Final = (REQUESTS, TOOL_CALLS, TURNS)
 GAUGES: Final = (
     POOL_CONNECTIONS,
     POOL_CONNECTIONS_MAX,
@@ -207,6 +252,11 @@ GAUGES: Final = (
     DISK_FREE,
     DISK_SIZE,
     DISK_RESERVE,
+    PEOPLE_MARKED,
+    OLDEST_MARK,
+    TURNS_DUE,
+    TURNS_RUNNING,
+    OLDEST_TURN,
     INFO,
 )
 

@@ -46,10 +46,10 @@ async def listening_on(
         log.error("no metrics of this process: %s", error)
         yield
         return
-    registry = _registry([*readings, lambda: [(metrics.INFO, (process, VERSION, commit), 1)]])
+    known = registry([*readings, lambda: [(metrics.INFO, (process, VERSION, commit), 1)]])
     server = _Server(
         uvicorn.Config(
-            prometheus_client.make_asgi_app(registry),
+            prometheus_client.make_asgi_app(known),
             lifespan="off",
             ws="none",
             log_config=None,
@@ -63,7 +63,7 @@ async def listening_on(
     finally:
         server.should_exit = True
         await serving
-        _stop_counting()
+        stop_counting()
 
 
 class _Server(uvicorn.Server):
@@ -84,21 +84,23 @@ def _free(addresses: Listen, processes: int) -> list[socket.socket]:
     return listening.bind(addresses.moved(processes - 1))
 
 
-def _registry(readings: Sequence[Readings]) -> CollectorRegistry:
-    registry = CollectorRegistry()
-    prometheus_client.ProcessCollector(registry=registry)
+def registry(readings: Sequence[Readings] = ()) -> CollectorRegistry:
+    """Return a new registry of all metrics, which are counted from now on."""
+    known = CollectorRegistry()
+    prometheus_client.ProcessCollector(registry=known)
     for counter in metrics.COUNTERS:
         counter.collector = prometheus_client.Counter(
-            counter.name, counter.about, counter.labels, registry=registry
+            counter.name, counter.about, counter.labels, registry=known
         )
     for durations in metrics.DURATIONS:
         durations.is_on = True
-        registry.register(_Durations(durations))
-    registry.register(_Gauges(readings))
-    return registry
+        known.register(_Durations(durations))
+    known.register(_Gauges(readings))
+    return known
 
 
-def _stop_counting() -> None:
+def stop_counting() -> None:
+    """Forget all counts, and count no more."""
     for counter in metrics.COUNTERS:
         counter.collector = None
     for durations in metrics.DURATIONS:

@@ -265,6 +265,7 @@ grant execute on procedure svc.open_job to svc_worker;
 grant execute
     on function svc.add_turns,
                 svc.is_work_overdue,
+                svc.work_waiting,
                 svc.claim_turn,
                 svc.renew_turn,
                 svc.finish_turn,

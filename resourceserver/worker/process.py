@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
 
@@ -12,7 +12,9 @@ from resourceserver.uploads.directory import Directory
 from resourceserver.worker.kinds import kinds
 from resourceserver.worker.running import LEASE, Worker
 from resourceserver.worker.turns import Kind
+from resourceserver.worker.waiting import Waiting
 from shared import database, jobs, lifeline, log_lines, metrics, readiness, storage
+from shared.metrics import Reading
 from shared.pool import Pool
 from shared.settings import Settings
 from shared.storage import Storage
@@ -61,6 +63,15 @@ async def _work(
     workers = Pool.to(login, size=chosen.job_connections, wait_s=None, prepare=chosen.prepare)
     served = offered(workers)
     looks = [kind.look for kind in served.values() if kind.look is not None]
+    waiting = Waiting((*served,))
+    if chosen.worker_metrics_listen:
+        looks.append(waiting.job())
+
+    def readings() -> Iterator[Reading]:
+        yield from metrics.of_pools({"control": control, "jobs": workers})
+        yield from metrics.of_disks(chosen)
+        yield from waiting.readings()
+
     log.info("this worker takes turns: %s", ", ".join(served))
     directory = None if chosen.upload_dir is None else Directory(chosen.upload_dir, 0)
     async with (
@@ -68,7 +79,7 @@ async def _work(
         workers,
         upkeep.comparing_directories(directory, "worker", workers),
         jobs.running(chosen, workers, looks),
-        metrics.served(chosen, chosen.worker_metrics, "worker", ()),
+        metrics.served(chosen, chosen.worker_metrics, "worker", (readings,)),
     ):
         readiness.send(chosen.notify_socket, readiness.READY)
         await Worker(served, control, lease, Storage.of(chosen)).run(stop)

@@ -26,6 +26,7 @@ import psycopg
 from resourceserver.worker import turns
 from resourceserver.worker.turns import SQL, Kind, Later, Outcome, Turn
 from shared import pipeline, schema
+from shared.metrics import TURNS
 from shared.pool import Pool
 from shared.storage import Storage
 
@@ -52,6 +53,10 @@ class _Lease:
             "kind": self.turn.kind,
             "leased_until": self.leased_until,
         }
+
+    def count(self, outcome: str) -> None:
+        """Count the turn, which has ended, for metrics."""
+        TURNS.add(self.turn.kind, outcome, time.monotonic() - self.began)
 
     def line(self, what: str) -> str:
         """Return a log line about the turn."""
@@ -128,13 +133,17 @@ class Worker:
                 work.cancel()
                 await asyncio.wait([work])
         if lease.leased_until is None:
+            lease.count("lost")
             log.warning("%s", lease.line("lost"))
         elif work.cancelled():
+            lease.count("given_back")
             log.info("%s", lease.line("given back"))
             await self._ask("give_back_turn", **lease.key)
         elif (error := work.exception()) is not None:
+            lease.count("put_off" if isinstance(error, Later) else "failed")
             await self._put_off(lease, error)
         else:
+            lease.count("done")
             if work.result().log:
                 log.info("%s", lease.line(work.result().log))
             await self._ask("finish_turn", **lease.key, wait=work.result().wait)

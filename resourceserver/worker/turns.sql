@@ -32,3 +32,13 @@ select svc.add_turns(%(kind)s, %(user_ids)s::uuid[])
 -- name: is_overdue
 -- Whether work has waited for more than 15 minutes and no worker has a turn.
 select svc.is_work_overdue(%(version)s)
+
+-- name: work_waiting
+-- How much work waits and for how long, by kind.
+select kind,
+       people_marked,
+       oldest_mark_s,
+       turns_due,
+       turns_running,
+       oldest_turn_s
+  from svc.work_waiting(%(version)s)

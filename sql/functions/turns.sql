@@ -239,3 +239,72 @@ begin
                );
 end
 $$;
+
+-- How much work waits and for how long, by kind, for an operator's metrics: the people with marked days and the age of the
+-- oldest mark, for kinds with marks; the turns that wait for a worker, those that a worker has, and for how long the oldest
+-- one has waited. A kind of which nothing waits may have no row. It counts people and names none.
+create or replace function svc.work_waiting(p_version integer)
+returns table (
+    kind            text,
+    people_marked   bigint,
+    oldest_mark_s   double precision,
+    turns_due       bigint,
+    turns_running   bigint,
+    oldest_turn_s   double precision
+)
+language plpgsql
+volatile
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+begin
+    perform svc.check_version(p_version);
+    return query
+    with mark (kind, user_id, marked_at) as (
+        select 'rollups',
+               user_id,
+               marked_at
+          from activity.rollup_due
+         where not is_left_raw
+         union all
+        select 'summaries',
+               user_id,
+               marked_at
+          from activity.summary_due
+         union all
+        select 'visits',
+               user_id,
+               marked_at
+          from location.derivation_due
+    ),
+    marked as (
+        select mark.kind,
+               count(distinct user_id) as people,
+               extract(epoch from now() - min(mark.marked_at))::double precision as oldest_s
+          from mark
+          join identity.user as person using (user_id)
+         group by mark.kind
+    ),
+    waiting as (
+        select turn.kind,
+               count(*) filter (where coalesce(turn.leased_until, turn.due_at) <= now()) as due,
+               count(*) filter (where turn.leased_until > now()) as running,
+               extract(
+                   epoch from now() - min(coalesce(turn.leased_until, turn.due_at)) filter (
+                       where coalesce(turn.leased_until, turn.due_at) <= now()
+                   )
+               )::double precision as oldest_s
+          from svc.turn
+         group by turn.kind
+    )
+    select kind,
+           coalesce(marked.people, 0),
+           coalesce(marked.oldest_s, 0),
+           coalesce(waiting.due, 0),
+           coalesce(waiting.running, 0),
+           coalesce(waiting.oldest_s, 0)
+      from marked
+      full join waiting using (kind);
+end
+$$;

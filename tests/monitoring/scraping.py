@@ -1,11 +1,16 @@
 """Answers of the addresses with metrics, read by prometheus-client's own parser."""
 
 import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 import httpx2
 from prometheus_client.parser import text_string_to_metric_families
 
+from shared import metrics_server
+
+Count = Callable[..., float]
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 _TRIES: Final = 50
@@ -25,6 +30,16 @@ def scrape(port: int) -> Samples:
 def value(samples: Samples, name: str, **labels: str) -> float:
     """Return the value of a sample, 0 if there is none."""
     return samples.get((name, frozenset(labels.items())), 0)
+
+
+@contextmanager
+def counting() -> Iterator[Count]:
+    """Count what this process does in the block; yields a function that returns a sample's value."""
+    known = metrics_server.registry()
+    try:
+        yield lambda name, **labels: known.get_sample_value(name, labels) or 0
+    finally:
+        metrics_server.stop_counting()
 
 
 def neighbouring_ports(count: int) -> int:

@@ -20,6 +20,7 @@ from shared.sealing import Opener
 from shared.settings import Settings
 from tests.conftest import Person
 from tests.connecting import Connected, connect, state
+from tests.monitoring.scraping import counting
 from tests.sql.test_connection_rows import sign_in
 
 Rows = psycopg.Connection[Any]
@@ -72,8 +73,14 @@ def test_what_is_pulled_is_written_and_counted(
         items: list[Item] = [commit(1), commit(2), commit(1), Refused("no_repository", "{}")]
         return Pulled(iter(items), {"cursor": "2"}, finished.append)
 
-    taken = take(pulls, alice, pull)
+    with counting() as sample:
+        taken = take(pulls, alice, pull)
 
+        outcomes = ("added", "known", "refused")
+        service = {"service": "github"}
+        assert sample("svc_pulls_total", outcome="done", **service) == 1
+        records = [sample("svc_pull_records_total", outcome=each, **service) for each in outcomes]
+        assert records == [2, 1, 1]
     row = state(owner, connected)
     assert taken.line.endswith("read=4 new=2 changed=0")
     assert timedelta(minutes=53) < taken.wait < timedelta(minutes=67)
@@ -133,8 +140,10 @@ def test_a_person_cannot_shorten_the_wait_that_a_service_has_named(
     owner.execute("update profile.connection set next_pull_at = now()")
     later = take(pulls, alice, failing)
     look_now(owner, alice, connected)
-    soon = take(pulls, alice, limited)
+    with counting() as sample:
+        soon = take(pulls, alice, limited)
 
+        assert sample("svc_pulls_total", outcome="rate_limited", service="github") == 1
     assert early.line == ""
     assert timedelta(minutes=119) < early.wait < timedelta(minutes=121)
     assert later.wait < timedelta(minutes=30)

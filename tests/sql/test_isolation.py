@@ -743,6 +743,7 @@ FUNCTIONS = {
         "renew_turn",
         "switches",
         "unneeded_uploads",
+        "work_waiting",
     },
 }
 

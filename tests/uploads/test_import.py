@@ -29,6 +29,7 @@ from shared.settings import Settings
 from tests.conftest import Person
 from tests.integrations import samples
 from tests.integrations.bringing import of_listens
+from tests.monitoring.scraping import counting
 from tests.processes import role_urls
 from tests.waiting import wait_for
 
@@ -114,8 +115,11 @@ def test_the_oldest_upload_is_imported_and_its_file_removed(
     first = upload(directory, alice, numbers(3), "Plays ä.plays")
     upload(directory, alice, numbers(5))
 
-    taken = take(chosen, alice)
+    with counting() as count:
+        taken = take(chosen, alice)
 
+        assert count("svc_imports_total", outcome="done") == 1
+        assert count("svc_import_records_total", outcome="new") == 3
     assert taken == Taken(f"upload_id={first} import_status=done", has_more=True)
     assert sorted(uploads(owner)) == [
         ("complete", None, None),

@@ -30,6 +30,7 @@ from resourceserver.integrations.imports.receipts import AlreadyRunning, Connect
 from resourceserver.integrations.imports.running import Database, Interrupted, Over, Plan
 from resourceserver.uploads.directory import Directory
 from shared import database, pipeline, queries, schema
+from shared.metrics import IMPORT_RECORDS, IMPORTS
 from shared.settings import Settings
 from shared.storage import Storage
 
@@ -91,8 +92,13 @@ def take(
         status = "failed"
         with _job(chosen, user_id) as job:
             job.execute(SQL["end_upload"], values | {"problem": running.storable_line(str(error))})
+    except Interrupted:
+        IMPORTS.add("interrupted")
+        raise
     except KeyboardInterrupt:
+        IMPORTS.add("stopped")
         return Taken("stopped", has_more=True)
+    IMPORTS.add(status)
     directory.remove(upload_id)
     return Taken(f"upload_id={upload_id} import_status={status}", has_more=True)
 
@@ -213,4 +219,6 @@ def _end(chosen: Settings, upload: _Upload, planned: Plan, begun: Import) -> str
         if not receipts.end_in(job, begun, status, problem):
             raise Over
         job.execute(SQL["end_upload"], values | {"problem": None})
+    for outcome, count in receipt["records"].items():
+        IMPORT_RECORDS.add(outcome, amount=count)
     return status

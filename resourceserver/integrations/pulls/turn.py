@@ -36,6 +36,7 @@ from resourceserver.integrations.imports.writing import Target
 from resourceserver.integrations.pulls.pulling import Fetch, Item, Pull, Pulled, PullFailed, Source
 from shared import SCHEMA_VERSION, connections, database, pipeline, queries, schema
 from shared.fetcher import FetchFailed
+from shared.metrics import PULL_RECORDS, PULLS
 from shared.sealing import Opener, SealingError
 from shared.settings import Settings
 
@@ -193,6 +194,9 @@ class Pulls:
             raise
         except Exception as error:
             return self._fail(user_id, claimed, key_hash, error)
+        PULLS.add(claimed.kind, "done")
+        for outcome in ("added", "changed", "known", "refused"):
+            PULL_RECORDS.add(claimed.kind, outcome, amount=getattr(counts, outcome))
         return f"read={counts.read} new={counts.added} changed={counts.changed}"
 
     def _fail(self, user_id: UUID, claimed: Claimed, key_hash: bytes, error: Exception) -> str:
@@ -200,6 +204,7 @@ class Pulls:
         failure = self._judge(error, claimed)
         end = {"claimed_at": claimed.now, **failure._asdict()}
         self._note(user_id, claimed, key_hash, "fail_pull", end)
+        PULLS.add(claimed.kind, failure.problem)
         return f"problem={failure.problem} wait_s={failure.wait.total_seconds():.0f}"
 
     def _note(
