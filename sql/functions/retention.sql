@@ -102,7 +102,7 @@ $$;
 
 -- Removes the digests of messages about health and the stages of sleep that are older than 30 days, at most `p_batch` of
 -- them, and returns how many. A message removes those of its own person too (health_messages.sql); these are of people
--- whose phones send no more. All indexes begin with the person, so each person is searched by themselves.
+-- whose phones send no more.
 create or replace function svc.forget_health(p_batch integer)
 returns integer
 language plpgsql
@@ -110,60 +110,34 @@ volatile
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
-#variable_conflict use_column
 declare
-    person  uuid    := '00000000-0000-0000-0000-000000000000';
-    removed integer := 0;
+    removed integer;
     gone    integer;
 begin
-    while removed < p_batch loop
-        select least(
-                   (
-                       select message.user_id
-                         from health.message
-                        where message.user_id > person
-                        order by message.user_id
-                        limit 1
-                   ),
-                   (
-                       select sleep_stage.user_id
-                         from health.sleep_stage
-                        where sleep_stage.user_id > person
-                        order by sleep_stage.user_id
-                        limit 1
-                   )
+    delete from health.message
+     where ctid = any (
+               array(
+                   select message.ctid
+                     from health.message
+                    where message.received_at < now() - interval '30 days'
+                    order by message.received_at
+                    limit p_batch
+                      for update skip locked
                )
-          into person;
-        exit when person is null;
-        delete from health.message
-         where ctid = any (
-                   array(
-                       select message.ctid
-                         from health.message
-                        where message.user_id = person
-                          and message.received_at < now() - interval '30 days'
-                        order by message.received_at
-                        limit p_batch - removed
-                          for update skip locked
-                   )
-               );
-        get diagnostics gone = row_count;
-        removed := removed + gone;
-        delete from health.sleep_stage
-         where ctid = any (
-                   array(
-                       select sleep_stage.ctid
-                         from health.sleep_stage
-                        where sleep_stage.user_id = person
-                          and sleep_stage.received_at < now() - interval '30 days'
-                        order by sleep_stage.received_at
-                        limit p_batch - removed
-                          for update skip locked
-                   )
-               );
-        get diagnostics gone = row_count;
-        removed := removed + gone;
-    end loop;
-    return removed;
+           );
+    get diagnostics removed = row_count;
+    delete from health.sleep_stage
+     where ctid = any (
+               array(
+                   select sleep_stage.ctid
+                     from health.sleep_stage
+                    where sleep_stage.received_at < now() - interval '30 days'
+                    order by sleep_stage.received_at
+                    limit p_batch - removed
+                      for update skip locked
+               )
+           );
+    get diagnostics gone = row_count;
+    return removed + gone;
 end
 $$;
