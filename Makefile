@@ -28,7 +28,7 @@ endif
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-reach test-fast test-oldest check bench screenshots proof openapi settings lock chromium pgbouncer proxies systemd gpsbabel remake
+.PHONY: help run test test-reach test-fast test-oldest check bench screenshots proof openapi settings lock chromium pgbouncer proxies systemd gpsbabel promtool remake
 
 help: ## List all targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -70,7 +70,7 @@ endif
 screenshots: .venv/.dev chromium ## Take pictures of every page into screenshots/
 	@$(BIN)/python -m tests.browser.screenshots screenshots
 
-proof: .venv/.dev chromium pgbouncer gpsbabel $(NODE_MODULES) $(PYTHON_CLIENT)/.run $(RUPTURES)/.run $(FOREIGN_FILES)/.run ## Run properties with thousands of examples, and tests with foreign programs (PROFILE=bounded: hundreds)
+proof: .venv/.dev chromium pgbouncer gpsbabel promtool $(NODE_MODULES) $(PYTHON_CLIENT)/.run $(RUPTURES)/.run $(FOREIGN_FILES)/.run ## Run properties with thousands of examples, and tests with foreign programs (PROFILE=bounded: hundreds)
 	@$(PYTEST) -m "$(MARKS)" --hypothesis-profile=$(PROFILE)
 
 PROFILE ?= proof
@@ -188,6 +188,15 @@ gpsbabel:
 	    apt-get update -qq && $(INSTALL_PACKAGE) gpsbabel; \
 	  else \
 	    echo "The proof needs GPSBabel: sudo apt-get install gpsbabel" >&2; exit 1; \
+	  fi
+
+# promtool, which tries the alerts of deploy/monitoring; runlevel 1 keeps its package from starting Prometheus.
+promtool:
+	@command -v promtool >/dev/null || \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    apt-get update -qq && RUNLEVEL=1 $(INSTALL_PACKAGE) prometheus; \
+	  else \
+	    echo "The proof needs promtool: sudo apt-get install prometheus" >&2; exit 1; \
 	  fi
 
 # Reverse proxies, which tests run with the configurations of deploy/proxy. Runlevel 1 keeps their packages from
