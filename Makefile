@@ -13,6 +13,7 @@ ACTIVITYWATCH := tests/bridge/.venv
 PYTHON_CLIENT := tests/clients/python/.venv
 TYPESCRIPT_CLIENT := tests/clients/typescript
 RUPTURES := tests/ruptures/.venv
+POSTGRES17 := tests/postgres17/.venv
 NODE_MODULES := $(addsuffix /node_modules,$(PROVIDER) $(REDOCLY) $(CONFORMANCE) $(TYPESCRIPT_CLIENT) $(FOREIGN))
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 # The tests of one file run in one process, so that their shared fixtures are created once. Tests start hundreds of
@@ -70,7 +71,7 @@ endif
 screenshots: .venv/.dev chromium ## Take pictures of every page into screenshots/
 	@$(BIN)/python -m tests.browser.screenshots screenshots
 
-proof: .venv/.dev chromium pgbouncer gpsbabel promtool $(NODE_MODULES) $(PYTHON_CLIENT)/.run $(RUPTURES)/.run $(FOREIGN_FILES)/.run ## Run properties with thousands of examples, and tests with foreign programs (PROFILE=bounded: hundreds)
+proof: .venv/.dev chromium pgbouncer gpsbabel promtool $(NODE_MODULES) $(PYTHON_CLIENT)/.run $(RUPTURES)/.run $(POSTGRES17)/.run $(FOREIGN_FILES)/.run ## Run properties with thousands of examples, and tests with foreign programs (PROFILE=bounded: hundreds)
 	@$(PYTEST) -m "$(MARKS)" --hypothesis-profile=$(PROFILE)
 
 PROFILE ?= proof
@@ -95,6 +96,7 @@ lock: .venv/.dev ## Pin the newest versions of all dependencies with their hashe
 	@$(BIN)/uv pip compile $(UV_COMPILE) --upgrade tests/clients/python/requirements.in \
 	  -o tests/clients/python/requirements.lock
 	@$(BIN)/uv pip compile $(UV_COMPILE) --upgrade tests/ruptures/requirements.in -o tests/ruptures/requirements.lock
+	@$(BIN)/uv pip compile $(UV_COMPILE) --upgrade tests/postgres17/requirements.in -o tests/postgres17/requirements.lock
 
 UV_COMPILE := --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
   --no-emit-find-links --no-emit-index-url
@@ -129,11 +131,13 @@ SAY_DATA_DIR = case "$$SVC_DATA_DIR" in \
 	@touch $@
 
 # Foreign programs of Python, pinned with hashes, in environments of their own, since their dependencies may conflict
-# with ours: ActivityWatch's server, a generator of clients with what its clients need, and a library for change points.
+# with ours: ActivityWatch's server, a generator of clients with what its clients need, a library for change points,
+# and PostgreSQL 17.
 $(ACTIVITYWATCH)/.run: tests/bridge/requirements.lock
 $(PYTHON_CLIENT)/.run: tests/clients/python/requirements.lock
 $(RUPTURES)/.run: tests/ruptures/requirements.lock
-$(ACTIVITYWATCH)/.run $(PYTHON_CLIENT)/.run $(RUPTURES)/.run: %/.run: .venv/.run
+$(POSTGRES17)/.run: tests/postgres17/requirements.lock
+$(ACTIVITYWATCH)/.run $(PYTHON_CLIENT)/.run $(RUPTURES)/.run $(POSTGRES17)/.run: %/.run: .venv/.run
 	@echo "Installing $*, for tests only"
 	@$(BIN)/python -m venv --clear --without-pip $*
 	@$(PIP) --python $* install --quiet --require-hashes -r $(filter %.lock,$^)

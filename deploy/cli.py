@@ -53,6 +53,7 @@ _COMMANDS: Final = {
     "today": "deploy.person.commands:today",
     "token": "authserver.cli.grants:token",
     "up": "deploy.owner:start",
+    "upgrade-database": "deploy.owner:upgrade_database",
     "user": "authserver.cli.people:user",
     "week": "deploy.person.commands:week",
 }
@@ -64,6 +65,9 @@ _WITHOUT_DATABASE: Final = frozenset(
 """Commands that may run as a user that may not read the servers' secrets or reach their database."""
 _OWN_SETTINGS: Final = frozenset(("doctor",))
 """Commands that read the settings themselves, because they report what is wrong with them."""
+
+_STARTING: Final = frozenset(("up", "upgrade-database"))
+"""Commands that start the embedded PostgreSQL themselves, and so do not look for one that runs."""
 
 
 class _LazyGroup(click.Group):
@@ -108,7 +112,7 @@ def svc(context: click.Context) -> None:
         # A server with logins of its own does not need the modules that look for a database.
         if chosen.database_url is None and not chosen.role_urls:
             with_database = _imported("deploy.owner:with_database")
-            chosen = with_database(chosen, is_start=context.invoked_subcommand == "up")
+            chosen = with_database(chosen, is_start=context.invoked_subcommand in _STARTING)
         context.obj = chosen
 
 

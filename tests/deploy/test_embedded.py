@@ -11,7 +11,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from deploy.postgres import account, postmaster
+from deploy.postgres import account, cluster, postmaster
 from deploy.postgres.binaries import bundled_version
 from deploy.postgres.embedded import EmbeddedError, EmbeddedPostgres, libpq_environment, running_url
 from tests.deploy.conftest import copied
@@ -178,10 +178,8 @@ def test_any_name_of_the_data_directory_works(prepared: Path, data_dir: Path) ->
 
 
 def test_a_path_that_a_shell_would_expand_is_refused(data_dir: Path) -> None:
-    server = EmbeddedPostgres(data_dir, settings=FAST)
-
     with pytest.raises(EmbeddedError, match=r"PostgreSQL cannot run from /opt/\$HOME/bin"):
-        server._create_cluster(Path("/opt/$HOME/bin"), account.server_account())
+        cluster.create(data_dir, Path("/opt/$HOME/bin"), account.server_account())
 
 
 def test_a_long_path_moves_the_socket_to_a_directory_that_must_be_private(
@@ -329,7 +327,9 @@ def test_a_cluster_of_another_major_version_is_refused(server: EmbeddedPostgres)
     version = server.cluster / "PG_VERSION"
     version.write_text("17\n")
 
-    with pytest.raises(EmbeddedError, match="is of PostgreSQL 17 and cannot be used by 18"):
+    with pytest.raises(
+        EmbeddedError, match=r"is of PostgreSQL 17, and .* 18: run 'svc upgrade-database'"
+    ):
         server.start()
     version.write_text("18\n")
 
