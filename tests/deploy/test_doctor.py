@@ -402,6 +402,20 @@ def test_what_cannot_be_examined_does_not_pass(good: Settings) -> None:
     assert all(each.cure for each in results)
 
 
+@pytest.mark.parametrize(
+    ("outcomes", "status"),
+    [
+        ((Outcome.PASSED, Outcome.SKIPPED), 0),
+        ((Outcome.PASSED, Outcome.UNKNOWN), 2),
+        ((Outcome.PASSED, Outcome.UNKNOWN, Outcome.FAILED), 1),
+        ((Outcome.SKIPPED,), 2),
+    ],
+    ids=["good", "not-examined", "failed", "nothing"],
+)
+def test_the_exit_status_says_the_worst(outcomes: tuple[Outcome, ...], status: int) -> None:
+    assert checks.exit_status([Result("check", each, "", "") for each in outcomes]) == status
+
+
 def test_a_wrong_setting_is_a_failure_with_its_name(tmp_path: Path) -> None:
     completed = SELF.run(
         {"SVC_DATA_DIR": str(tmp_path), "SVC_AUTH_URL": "https://auth.example.org/path"},

@@ -300,6 +300,22 @@ def test_a_full_disk_is_looked_at_once_a_second(
     assert looks == [tmp_path]
 
 
+def test_a_disk_that_has_space_again_is_logged_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(storage, "_LOOK_EVERY_S", 0.0)
+    caplog.set_level(logging.INFO, "svc.storage")
+    disk = Storage(tmp_path, MORE_THAN_ANY_DISK * MIB)
+
+    were_full = [disk.is_full(), disk.is_full()]
+    disk.reserve_bytes = 0
+    are_full = [disk.is_full(), disk.is_full()]
+
+    assert (were_full, are_full) == ([True, True], [False, False])
+    assert [record.levelname for record in caplog.records] == ["ERROR", "INFO"]
+    assert caplog.messages[1].startswith("there is space again: ")
+
+
 def test_a_disk_that_cannot_be_looked_at_stops_the_start(tmp_path: Path) -> None:
     chosen = Settings(storage_dir=tmp_path / "missing")
 
