@@ -29,7 +29,7 @@ endif
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-reach test-fast test-oldest check bench screenshots proof openapi settings lock chromium pgbouncer proxies systemd gpsbabel promtool remake
+.PHONY: help run test test-reach test-fast test-oldest test-pooler check bench screenshots proof openapi settings lock chromium pgbouncer proxies systemd gpsbabel promtool remake
 
 help: ## List all targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -85,6 +85,11 @@ settings: .venv/.dev ## Write deploy/svc.env.example again, the sample of all se
 
 test-oldest: .venv/.dev ## Run the tests of SQL on PostgreSQL 15
 	@tests/oldest.sh $(ONLY)
+
+POOLED := tests/sql tests/oauth tests/endpoints tests/ingest tests/worker
+
+test-pooler: .venv/.dev pgbouncer ## Run the tests of SQL, OAuth, endpoints, ingest and the worker through PgBouncer
+	@SVC_TEST_POOLER=1 $(PYTEST) $(POOLED)
 
 ONLY ?= tests/sql tests/endpoints tests/ingest tests/timeline tests/oauth tests/people tests/pages tests/cli \
         tests/mcp/test_tools.py tests/mcp/test_arguments.py tests/mcp/test_answers.py

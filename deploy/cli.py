@@ -69,6 +69,9 @@ _OWN_SETTINGS: Final = frozenset(("doctor",))
 _STARTING: Final = frozenset(("up", "upgrade-database"))
 """Commands that start the embedded PostgreSQL themselves, and so do not look for one that runs."""
 
+_SERVERS: Final = frozenset(("auth", "resource"))
+"""Commands that never use the login of the database's owner."""
+
 
 class _LazyGroup(click.Group):
     """A group that imports the module of a command when click looks that command up."""
@@ -109,10 +112,11 @@ def svc(context: click.Context) -> None:
         )
     else:
         chosen = settings.read()
-        # A server with logins of its own does not need the modules that look for a database.
-        if chosen.database_url is None and not chosen.role_urls:
+        command = context.invoked_subcommand
+        # A server that has its logins does not need the modules that look for a database.
+        if command not in _SERVERS or not (chosen.database_url or chosen.role_urls):
             with_database = _imported("deploy.owner:with_database")
-            chosen = with_database(chosen, is_start=context.invoked_subcommand in _STARTING)
+            chosen = with_database(chosen, is_start=command in _STARTING)
         context.obj = chosen
 
 

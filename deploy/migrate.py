@@ -14,7 +14,8 @@ redirect URI follows from SVC_BASE_URL, so a changed address needs a run.
 Servers may run meanwhile. A statement that needs a lock which a reader or writer holds waits 1 s for it at
 most, because others queue behind it. Then the transaction is rolled back, and tried again after a pause.
 
-All settings are local to a transaction, so a pooler in transaction mode does no harm.
+A connection pooler is refused: it could give a connection to another client between two transactions, and it
+ends what takes long.
 """
 
 import hashlib
@@ -31,7 +32,7 @@ from psycopg import IsolationLevel
 from psycopg.conninfo import make_conninfo
 from psycopg.errors import DeadlockDetected, LockNotAvailable
 
-from shared import dashboard, queries, settings
+from shared import dashboard, database, queries, settings
 from shared.settings import Settings
 
 SQL_DIR: Final = Path(__file__).parent.parent / "sql"
@@ -85,8 +86,8 @@ def migrate(
     generated = settings.make_secrets(chosen.data_dir)
     try:
         _make_roles(chosen, chosen.database_url, generated.passwords)
-        with _connected(chosen.database_url) as database:
-            _Migrator(database, say, directory, pauses_s, chosen.base_url).run()
+        with _connected(chosen.database_url) as connection:
+            _Migrator(connection, say, directory, pauses_s, chosen.base_url).run()
     except psycopg.Error as error:
         raise MigrationError(f"the database cannot be prepared: {_one_line(error)}") from error
 
@@ -114,8 +115,10 @@ def _is_embedded(connection: Connection) -> bool:
 
 @contextmanager
 def _connected(url: str) -> Iterator[Connection]:
-    """A connection for one block. It prepares no statements, since a pooler could not follow them."""
+    """A connection for one block. Raises MigrationError for one that leads to a pooler."""
     with closing(psycopg.connect(url, autocommit=True, prepare_threshold=None)) as connection:
+        if database.is_pooled(connection):
+            raise MigrationError(database.POOLED)
         # The list of applied files is read after the wait for the lock, and must then be current.
         connection.isolation_level = IsolationLevel.READ_COMMITTED
         yield connection

@@ -6,6 +6,7 @@
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -26,9 +27,14 @@ FIXABLE: Final = (embedded.EmbeddedError, migrate.MigrationError)
 def with_database(chosen: Settings, *, is_start: bool) -> Settings:
     """Return the settings with the URL of the embedded database that runs, unless the command starts one.
 
-    They name no other database, neither the owner's login nor one of a role.
-    Raises EmbeddedError for a data directory that cannot be read.
+    Settings that name a database, by the owner's login or by those of roles, stay as they are.
+    Raises SettingsError if the owner's login leads to a pooler, and EmbeddedError for a data directory that
+    cannot be read.
     """
+    if chosen.database_url is not None:
+        _check_directness(chosen.database_url)
+    if chosen.database_url is not None or chosen.role_urls:
+        return chosen
     # These variables belong to another database: PGSERVICE, PGHOSTADDR or PGOPTIONS would change or break
     # each connection to the embedded one, here and in child processes.
     for name in [name for name in os.environ if name.startswith("PG")]:
@@ -36,6 +42,17 @@ def with_database(chosen: Settings, *, is_start: bool) -> Settings:
     if is_start:
         return chosen
     return replace(chosen, database_url=embedded.running_url(chosen.data_dir))
+
+
+def _check_directness(url: str) -> None:
+    """Raise SettingsError if a pooler answers at ``url``, the login of the database's owner."""
+    # A server that does not answer is reported by the command, which knows what to say of it.
+    with (
+        suppress(psycopg.Error),
+        psycopg.connect(url, autocommit=True, connect_timeout=5) as connection,
+    ):
+        if database.is_pooled(connection):
+            raise SettingsError(database.POOLED)
 
 
 @click.command("up")

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import psycopg
 from psycopg import conninfo
@@ -12,6 +12,13 @@ from shared import queries, settings
 from shared.settings import Settings, SettingsError
 
 _SQL: Final = queries.load(Path(__file__).with_name("database.sql"))
+
+POOLED: Final = (
+    "DATABASE_URL leads to a connection pooler, and must name the PostgreSQL server itself; servers and "
+    "workers use a pooler by SVC_READER_DATABASE_URL and the like, one for each role"
+)
+"""Why commands with the login of the database's owner refuse a pooler: they hold locks and roles for longer
+than a transaction."""
 
 WAIT_S = 1.5
 """How long a request waits for a connection before it is answered 503."""
@@ -54,6 +61,32 @@ def login(chosen: Settings, role: str) -> str:
         keepalives_interval=2,
         keepalives_count=3,
     )
+
+
+def is_pooled(connection: psycopg.Connection[Any]) -> bool:
+    """Whether a pooler, such as PgBouncer, stands between: see ``leads_to_pooler``. Raises psycopg.Error."""
+    row = connection.execute(_SQL["backend"], prepare=False).fetchone()
+    return row != (connection.info.backend_pid,)
+
+
+async def leads_to_pooler(connection: psycopg.AsyncConnection[Any]) -> bool:
+    """Whether a pooler, such as PgBouncer, stands between. Raises psycopg.Error.
+
+    When a client connects, the server names the process that serves it, for cancelling what it does. A pooler
+    has several processes for a client, so it makes that name up. What only forwards bytes passes it on.
+    """
+    cursor = await connection.execute(_SQL["backend"], prepare=False)
+    return await cursor.fetchone() != (connection.info.backend_pid,)
+
+
+def prepare_nothing_if_pooled(connection: psycopg.Connection[Any]) -> None:
+    """Let a connection to a pooler prepare no statements. Raises psycopg.Error.
+
+    A prepared statement belongs to the process in which it was prepared, and a pooler that gives a client
+    another one for each transaction may not know it there. PgBouncer up to 1.20 does not.
+    """
+    if connection.prepare_threshold is not None and is_pooled(connection):
+        connection.prepare_threshold = None
 
 
 def connection_shortages(urls: Mapping[str, str], needed: Mapping[str, int]) -> list[str]:

@@ -273,6 +273,7 @@ class Pipeline:
 
     url: str = field(repr=False)
     prepare: bool
+    """Whether to prepare statements, unless a pooler stands between."""
     patience_s: float
     """How long an answer may take before the connection counts as dead. The time that it waits behind others
     does not count, so that slow answers never close a working connection for other requests."""
@@ -295,6 +296,8 @@ class Pipeline:
     _selector: selectors.DefaultSelector | None = None
     _connecting: asyncio.Task[None] | None = None
     _prepared: dict[bytes, asyncio.Future[Results]] = field(default_factory=dict)
+    _is_pooled: bool = False
+    """Whether the current connection leads to a pooler (``database.prepare_nothing_if_pooled``)."""
     _is_writing: bool = False
     _watch: asyncio.TimerHandle | None = None
     _rest: asyncio.TimerHandle | None = None
@@ -336,6 +339,7 @@ class Pipeline:
         try:
             async with asyncio.timeout(database.WAIT_S):
                 connection = await psycopg.AsyncConnection.connect(self.url, autocommit=True)
+                self._is_pooled = await database.leads_to_pooler(connection)
         except TimeoutError as error:
             raise NotConnectedError("it takes too long to connect") from error
         except psycopg.OperationalError as error:
@@ -363,6 +367,7 @@ class Pipeline:
         self, steps: Sequence[Step], sequel: Sequel | None, *, prepare: bool
     ) -> asyncio.Future[Results]:
         loop = asyncio.get_running_loop()
+        prepare = prepare and not self._is_pooled
         turn = _Turn(
             loop.create_future(),
             sequel=sequel,

@@ -143,8 +143,8 @@ class Settings:
     """SVC_CLIENT_METADATA_DOCUMENTS: whether addresses of client id metadata documents are client ids; by
     default if SVC_AUTH_URL is https."""
     prepare: bool = True
-    """SVC_DATABASE_PREPARE: whether statements are prepared; off for connection poolers without support for
-    prepared statements."""
+    """SVC_DATABASE_PREPARE: whether statements are prepared. A connection to a pooler prepares none in any
+    case; each notices that when it is made."""
     quick_connections: int = 2
     """SVC_QUICK_CONNECTIONS: most connections to the database that one process of the resource server has for
     short index searches. Many requests share one. Probes have two more."""

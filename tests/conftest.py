@@ -25,7 +25,7 @@ import psycopg
 import psycopg.rows
 import pytest
 from psycopg import pq, sql
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from starlette.testclient import TestClient
 
 import resourceserver.app
@@ -34,8 +34,8 @@ from deploy.postgres.embedded import EmbeddedPostgres
 from resourceserver.timeline import rollups
 from shared import database, tokens
 from shared.scopes import SCOPES
-from shared.settings import Settings
-from tests import citus
+from shared.settings import Settings, read_secrets
+from tests import citus, pooler
 from tests.client import AppClient
 
 # How many examples a property is tried with: by `make test`, by .ci/run once more, and by `make proof`, which
@@ -162,12 +162,17 @@ LONGEST_FIRST: Final = (
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Put files that take long first, so that no worker waits for another at the end.
 
-    Tests that take more than 20 s run in ``make proof`` alone.
+    Tests that take more than 20 s run in ``make proof`` alone, and those about single connections without a
+    pooler.
     """
     if config.getoption("--hypothesis-profile") not in ("bounded", "proof"):
         long = [item for item in items if item.get_closest_marker("long") is not None]
         config.hook.pytest_deselected(items=long)
         items[:] = [item for item in items if item not in long]
+    if pooler.IS_ON:
+        direct = [item for item in items if item.get_closest_marker("direct") is not None]
+        config.hook.pytest_deselected(items=direct)
+        items[:] = [item for item in items if item not in direct]
 
     def rank(item: pytest.Item) -> int:
         ranks = (
@@ -232,8 +237,13 @@ def cloned(config: pytest.Config, name: str) -> Iterator[Settings]:
     url, template, directory = handed_over
     clone = f"{template}_{name}"
     administer(url, sql.SQL("create database {} template {}"), clone, template)
+    chosen = for_tests(make_conninfo(url, dbname=clone), directory)
     try:
-        yield for_tests(make_conninfo(url, dbname=clone), directory)
+        if pooler.IS_ON:
+            with _pooled(chosen) as behind_a_pooler:
+                yield behind_a_pooler
+        else:
+            yield chosen
     finally:
         drop(url, clone)
 
@@ -248,6 +258,20 @@ def for_tests(url: str, directory: str) -> Settings:
         commit="abc1234",
         dashboard_key="the long key of the cookies of tests",
     )
+
+
+@contextmanager
+def _pooled(chosen: Settings) -> Iterator[Settings]:
+    """The same deployment, whose servers' roles log in through a pooler."""
+    secrets = read_secrets(chosen.data_dir).passwords
+    logins = {role: f"svc_{role}" for role in secrets}
+    url = chosen.database_url or ""
+    name = str(conninfo_to_dict(url)["dbname"])
+    with pooler.pooler(url, {logins[role]: secrets[role] for role in secrets}) as address:
+        role_urls = {
+            role: make_conninfo(address, user=login, dbname=name) for role, login in logins.items()
+        }
+        yield replace(chosen, role_urls=role_urls)
 
 
 def drop(url: str, name: str) -> None:
@@ -390,6 +414,7 @@ def connect_as(deployment: Settings) -> Iterator[Connect]:
 
     def connect(role: str) -> psycopg.Connection[Any]:
         connection = psycopg.connect(database.role_url(deployment, role), autocommit=True)
+        database.prepare_nothing_if_pooled(connection)
         opened.append(connection)
         return connection
 

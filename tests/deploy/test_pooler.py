@@ -1,130 +1,127 @@
-"""`svc migrate` through PgBouncer, which gives a connection to another client after each transaction."""
+"""PgBouncer, which gives a connection to another client after each transaction: what goes through it."""
 
+import asyncio
 import os
-import pwd
-import secrets
-import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import psycopg
 import pytest
-from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from deploy.migrate import MigrationError, migrate
+from shared import database, pipeline
+from shared.pipeline import Pipelines
 from shared.settings import Settings
-from tests.conftest import administer
-from tests.deploy.conftest import reachable_directory
-from tests.waiting import wait_for
-
-PATH = "/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin"
+from tests import pooler
 
 pytestmark = pytest.mark.proof
 
-
-@dataclass(frozen=True)
-class Login:
-    """A superuser with a password, by which PgBouncer gets in, and an empty database."""
-
-    server: str
-    name: str
-    password: str
+ROOT = Path(__file__).parent.parent.parent
+REFUSAL = "DATABASE_URL leads to a connection pooler, and must name the PostgreSQL server itself"
 
 
-@pytest.fixture
-def login(deployment: Settings) -> Iterator[Login]:
-    """A login and a database of the same name for the time of a test."""
+@pytest.fixture(params=["transaction", "session", "statement"])
+def pooled(request: pytest.FixtureRequest, deployment: Settings) -> Iterator[Settings]:
+    """A deployment whose owner's login leads through PgBouncer in one of its modes."""
     url = deployment.database_url or ""
-    login = Login(url, f"svc_test_{secrets.token_hex(4)}", secrets.token_hex(16))
-    with closing(psycopg.connect(url, autocommit=True)) as server:
-        server.execute(
-            sql.SQL("create role {} superuser login password {}").format(
-                sql.Identifier(login.name), sql.Literal(login.password)
+    owner = str(conninfo_to_dict(url)["user"])
+    with pooler.pooler(url, {owner: ""}, request.param) as address:
+        name = str(conninfo_to_dict(url)["dbname"])
+        yield replace(deployment, database_url=make_conninfo(address, user=owner, dbname=name))
+
+
+def test_a_pooler_in_any_mode_is_noticed_and_postgresql_itself_is_not(
+    pooled: Settings, deployment: Settings
+) -> None:
+    for chosen, expected in ((pooled, True), (deployment, False)):
+        url = chosen.database_url or ""
+        with closing(psycopg.connect(url, autocommit=True)) as connection:
+            assert database.is_pooled(connection) is expected
+
+
+def test_migrations_are_refused_behind_a_pooler(pooled: Settings) -> None:
+    with pytest.raises(MigrationError) as failure:
+        migrate(pooled, lambda _: None)
+
+    assert str(failure.value).startswith(REFUSAL)
+
+
+@pytest.mark.parametrize("command", [["migrate"], ["imports", "list", "alice@example.org"], ["up"]])
+def test_commands_of_the_owner_are_refused_in_one_line(
+    pooled: Settings, command: list[str]
+) -> None:
+    run = subprocess.run(
+        [sys.executable, "-m", "deploy.cli", *command],
+        env={
+            "DATABASE_URL": pooled.database_url or "",
+            "SVC_DATA_DIR": str(pooled.data_dir),
+            "PATH": "",
+        },
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert run.returncode == 1
+    assert run.stderr.startswith(f"svc: {REFUSAL}")
+    assert run.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("pooled", ["transaction"], indirect=True)
+def test_connections_that_change_places_prepare_nothing_and_get_their_own_answers(
+    pooled: Settings,
+) -> None:
+    statements = [
+        pipeline.statement(f"select %(n)s::integer + {number} from pg_sleep(0.002)")  # noqa: S608 -- a number
+        for number in range(10)
+    ]
+
+    async def ask() -> tuple[list[bytes | None], int]:
+        url = pooled.database_url or ""
+        with closing(Pipelines.to(url, size=8, depth=4, patience_s=60, prepare=True)) as pipelines:
+            results = await asyncio.gather(
+                *(
+                    pipelines.run([(statements[n % 10], {"n": n})], may_repeat=False)
+                    for n in range(400)
+                )
             )
+            prepared = await pipelines.run(
+                [(pipeline.statement("select count(*) from pg_prepared_statements"), {})]
+            )
+        return [found[0].get_value(0, 0) for found in results], int(
+            prepared[0].get_value(0, 0) or 0
         )
-    administer(url, sql.SQL("create database {} owner {}"), login.name, login.name)
-    yield login
-    administer(url, sql.SQL("drop database {} with (force)"), login.name)
-    administer(url, sql.SQL("drop role {}"), login.name)
+
+    answers, prepared = asyncio.run(ask())
+
+    assert answers == [str(n + n % 10).encode() for n in range(400)]
+    assert prepared == 0
 
 
-@pytest.fixture
-def program(request: pytest.FixtureRequest) -> str:
-    """PgBouncer."""
-    found = shutil.which("pgbouncer", path=PATH)
-    if found is not None:
-        return found
-    if request.config.getoption("--hypothesis-profile") in ("bounded", "proof"):
-        pytest.fail("PgBouncer is not installed; make proof does it", pytrace=False)
-    pytest.skip("PgBouncer is not installed; make proof does it, and runs this")
+LAYERS = (
+    *("tests/worker", "tests/sql/test_connections.py", "tests/sql/test_isolation.py"),
+    *("tests/oauth/test_races.py", "tests/oauth/test_token_refresh.py", "tests/ingest"),
+    "tests/endpoints/test_app_usage.py",
+)
+"""Some of what ``make test-pooler`` runs: a part of each layer, with what has many connections at once."""
 
 
-@contextmanager
-def pooler(program: str, login: Login, mode: str) -> Iterator[str]:
-    """A PgBouncer with one connection to each database; yields where the login's database is then."""
-    place = Path(str(conninfo_to_dict(login.server)["host"]))
-    with reachable_directory() as directory:
-        yield from _running(program, login, mode, place, directory)
-
-
-def _running(program: str, login: Login, mode: str, place: Path, directory: Path) -> Iterator[str]:
-    # The embedded server's socket is open to nobody but the account that it runs as.
-    runs_as = pwd.getpwuid(place.stat().st_uid).pw_name
-    shutil.chown(directory, runs_as)
-    file = directory / "pgbouncer.ini"
-    file.write_text(
-        f"[databases]\n* = host={place} user={login.name} password={login.password}\n"
-        f"[pgbouncer]\nlisten_addr =\nlisten_port = 6432\nunix_socket_dir = {directory}\n"
-        f"auth_type = any\npool_mode = {mode}\ndefault_pool_size = 1\n"
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_each_layer_passes_through_a_pooler() -> None:
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *LAYERS],
+        env=os.environ | {"SVC_TEST_POOLER": "1"},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    shutil.chown(file, runs_as)
-    process = subprocess.Popen(
-        [program, str(file)],
-        user=runs_as if os.geteuid() == 0 else None,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        wait_for((directory / ".s.PGSQL.6432").exists, "PgBouncer listens")
-        yield make_conninfo(host=str(directory), port=6432, user=login.name, dbname=login.name)
-    finally:
-        process.terminate()
-        process.wait(timeout=10)
 
-
-def test_a_pooled_connection_keeps_no_settings(
-    deployment: Settings, program: str, login: Login
-) -> None:
-    with pooler(program, login, "transaction") as url:
-        migrate(replace(deployment, database_url=url), lambda _: None)
-
-        with closing(psycopg.connect(url, prepare_threshold=None)) as other:
-            left: list[Any] = other.execute(
-                """
-                select current_user,
-                       current_setting('lock_timeout'),
-                       (select count(*) from pg_locks where locktype = 'advisory'
-                           and database = (select oid from pg_database
-                                            where datname = current_database())),
-                       (select count(*) from pg_prepared_statements)
-                """
-            ).fetchall()
-            applied = other.execute("select count(*) > 20 from svc.applied_file").fetchone()
-
-    assert left == [(login.name, "0", 0, 0)]
-    assert applied == (True,)
-
-
-def test_a_pooler_without_transactions_is_one_line(
-    deployment: Settings, program: str, login: Login
-) -> None:
-    with pooler(program, login, "statement") as url, pytest.raises(MigrationError) as failure:
-        migrate(replace(deployment, database_url=url), lambda _: None)
-
-    assert "statement pooling mode" in str(failure.value)
-    assert "\n" not in str(failure.value)
+    assert run.returncode == 0, run.stdout[-4000:]

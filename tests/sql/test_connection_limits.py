@@ -63,6 +63,7 @@ def most(chosen: Settings, role: str, opened: Callable[[], Pipelines]) -> int:
     return asyncio.run(run())
 
 
+@pytest.mark.direct
 def test_the_configured_sizes_limit_the_connections(deployment: Settings) -> None:
     chosen = replace(
         deployment,

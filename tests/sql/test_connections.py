@@ -378,6 +378,7 @@ def test_requests_in_flight_are_answered_after_statements_were_deallocated(
     with_pipelines(deployment, use)
 
 
+@pytest.mark.direct
 def test_a_statement_that_is_prepared_already_is_replaced(deployment: Settings) -> None:
     async def use(shared: Pipelines) -> None:
         await echo(shared, "first")

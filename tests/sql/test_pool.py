@@ -74,6 +74,7 @@ def test_a_pool_prepares_statements_at_their_first_use_if_it_is_for_repetitive_w
     assert asyncio.run(run()) == (count, "force_generic_plan")
 
 
+@pytest.mark.direct
 def test_a_pool_connects_when_it_is_used_and_keeps_its_connections_until_it_is_closed(
     deployment: Settings, owner: Rows
 ) -> None:

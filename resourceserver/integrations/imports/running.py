@@ -32,7 +32,7 @@ from resourceserver.integrations.imports.files import Brought, Member, Refusal
 from resourceserver.integrations.imports.receipts import EXAMPLES, Import, Receipt
 from resourceserver.integrations.imports.recognition import Recognised
 from resourceserver.integrations.imports.writing import Target
-from shared import SCHEMA_VERSION
+from shared import SCHEMA_VERSION, database
 from shared.storage import Storage
 
 BATCH: Final = 4000
@@ -441,6 +441,7 @@ class Database:
                 connect_timeout=10,
                 prepare_threshold=0 if self.prepare else None,
             )
+            database.prepare_nothing_if_pooled(connection)
             connection.adapters.register_dumper(Array, ArrayDumper)
             self._connection = connection
             self._target = Target(

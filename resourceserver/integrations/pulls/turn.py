@@ -117,6 +117,7 @@ class Shared:
                     connect_timeout=10,
                     prepare_threshold=5 if self.prepare else None,
                 )
+                database.prepare_nothing_if_pooled(self.connection)
                 self.connection.adapters.register_dumper(Array, ArrayDumper)
             with _broken_off(self.connection), self.connection.transaction():
                 yield self.connection

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 import psycopg
 
 from resourceserver.integrations.imports.arrays import Array, ArrayDumper
+from shared import database
 from shared.metrics import Load
 
 T = TypeVar("T")
@@ -40,7 +41,7 @@ class Threads:
     login: str
     size: int
     prepare: bool
-    """Whether connections prepare statements."""
+    """Whether connections prepare statements, unless they lead to a pooler."""
     is_halted: bool = False
     """Whether all work is refused, because the database hangs."""
     _executor: ThreadPoolExecutor = field(init=False)
@@ -99,6 +100,7 @@ class Threads:
         connection = psycopg.connect(
             self.login, autocommit=True, prepare_threshold=0 if self.prepare else None
         )
+        database.prepare_nothing_if_pooled(connection)
         connection.adapters.register_dumper(Array, ArrayDumper)
         held = _Held(connection, socket.socket(fileno=os.dup(connection.fileno())))
         with self._lock:
