@@ -98,7 +98,7 @@ def test_only_the_settings_read_the_environment() -> None:
     writers = {
         *("shared/settings.py", "shared/serving.py", "deploy/cli.py", "deploy/owner.py"),
         "deploy/backup/tools.py",
-        *("deploy/runner/startup.py", "deploy/runner/supervisor.py"),
+        *("deploy/runner/forking.py", "deploy/runner/startup.py", "deploy/runner/supervisor.py"),
     }
 
     assert modules_with(r"\bos\.(environ|getenv)\b") - writers == set()

@@ -1,8 +1,8 @@
 """The start of ``svc up``: everything that must be ready before the servers start.
 
 It checks the addresses, starts the embedded PostgreSQL, brings the schema up to date and makes the first
-account's link. Then it replaces the image of this process by the supervisor's, which takes a third of the
-memory; the process id, the child PostgreSQL and the lock of the data directory stay.
+account's link. Then it replaces the image of this process by the supervisor's, which begins without
+secrets and threads; the process id, the child PostgreSQL and the lock of the data directory stay.
 """
 
 import json
@@ -117,7 +117,8 @@ def _become_supervisor(plan: Plan, chosen: Settings, signals: Signals) -> NoRetu
             for name, value in os.environ.items()
             if not name.startswith("SVC_") and name not in _OWNERS_VARIABLES
         }
-        command = [sys.executable, "-P", "-m", "deploy.runner.supervisor", str(file.fileno())]
+        command = [sys.executable, "-P", "-m", "deploy.runner.supervisor"]
+        command += [str(file.fileno()), str(len(plan.servers))]
         signals.block()
         try:
             signals.check()

@@ -5,8 +5,8 @@
             ├─ svc resource serve
             └─ svc resource work  unless SVC_JOBS is off
 
-``svc up`` replaces its own image by this module once the database is ready, since this process lives as long
-as the service: it imports only what watching needs, and no database driver.
+``svc up`` replaces its own image by this module once the database is ready. This process then imports what
+the children consist of, and these begin as copies of it (deploy/runner/forking.py), which share that memory.
 
 Each child has its own session, so that Ctrl-C reaches this process alone and it stops them in order. Servers
 and worker hold the reading end of a pipe whose writing end only this process has: if it is killed, they
@@ -29,10 +29,13 @@ import time
 from collections import deque
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import IO, Any, Final
 
 from deploy.postgres.account import EmbeddedError
 from deploy.postgres.started import StartedPostgres
+from deploy.runner import forking
+from deploy.runner.forking import Copy
 from deploy.runner.output import say
 from deploy.runner.signals import Signals, Stopped
 from shared import lifeline, readiness
@@ -106,7 +109,7 @@ class _Child:
     """A server's process, and the last lines it wrote."""
 
     server: Server
-    process: subprocess.Popen[str]
+    process: subprocess.Popen[str] | Copy
     output: threading.Thread
     tail: deque[str]
 
@@ -153,13 +156,16 @@ def main() -> int:
     The exit status is 0 when a signal asked for the end and 1 when something failed, which one line says.
     """
     signals = Signals()
+    ends = os.pipe()
+    # Before the plan, whose secrets are no server's to know, and before any thread.
+    copies = [Copy(ends[0]) for _ in range(int(sys.argv[2]))] if forking.prepare() else []
     with os.fdopen(int(sys.argv[1]), encoding="utf-8") as file:
         plan = _plan(json.load(file))
     if plan.lifeline is not None:
         lifeline.watch(plan.lifeline)
     try:
         with ExitStack() as running:
-            _run(plan, signals, running)
+            _run(plan, ends, copies, signals, running)
     except Stopped:
         say("Stopped")
         return 0
@@ -168,21 +174,26 @@ def main() -> int:
     return 1
 
 
-def _run(plan: Plan, signals: Signals, running: ExitStack) -> None:
-    """Start servers and worker and watch over everything, leaving its end to ``running``; never returns."""
+def _run(
+    plan: Plan, ends: tuple[int, int], copies: list[Copy], signals: Signals, running: ExitStack
+) -> None:
+    """Start servers and worker and watch over everything, leaving its end to ``running``; never returns.
+
+    ``ends`` are those of the children's lifeline. ``copies`` are there for the servers, or are none.
+    """
     postgres = plan.postgres
     if postgres is not None:
         running.callback(postgres.stop)
-    reading_end, writing_end = os.pipe()
+    reading_end, writing_end = ends
     running.callback(os.close, writing_end)
     running.callback(os.close, reading_end)
     watched: list[_Watched] = []
     running.callback(_stop, watched, plan.restart_policy.stop_timeout_s)
     running.callback(readiness.send, plan.notify_socket, readiness.STOPPING)
-    for server in plan.servers:
+    for server, copy in zip_longest(plan.servers, copies):
         signals.check()
         say(f"Starting the {server.name}")
-        watched.append(_Watched(_start(server, reading_end), plan.restart_policy))
+        watched.append(_Watched(_start(server, reading_end, copy), plan.restart_policy))
     for each in watched:
         if each.child.server.addresses:
             _await_answer(each.child, signals)
@@ -197,8 +208,20 @@ def _run(plan: Plan, signals: Signals, running: ExitStack) -> None:
         signals.pause(0.2)
 
 
-def _start(server: Server, reading_end: int) -> _Child:
-    process = subprocess.Popen(  # noqa: S603 (the command is our own)
+def _start(server: Server, reading_end: int, copy: Copy | None = None) -> _Child:
+    process = _new_process(server, reading_end) if copy is None else copy
+    if copy is not None:
+        copy.begin(server.command, server.variables | {"SVC_LIFELINE": str(reading_end)})
+    tail: deque[str] = deque(maxlen=10)
+    output = threading.Thread(
+        target=_pass_on, args=(process.stdout, server.label, tail), daemon=True
+    )
+    output.start()
+    return _Child(server, process, output, tail)
+
+
+def _new_process(server: Server, reading_end: int) -> subprocess.Popen[str]:
+    return subprocess.Popen(  # noqa: S603 (the command is our own)
         [sys.executable, "-P", "-m", "deploy.cli", *server.command],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -209,12 +232,6 @@ def _start(server: Server, reading_end: int) -> _Child:
         pass_fds=(reading_end,),
         start_new_session=True,
     )
-    tail: deque[str] = deque(maxlen=10)
-    output = threading.Thread(
-        target=_pass_on, args=(process.stdout, server.label, tail), daemon=True
-    )
-    output.start()
-    return _Child(server, process, output, tail)
 
 
 def _pass_on(output: IO[str], label: str, tail: deque[str]) -> None:
@@ -238,7 +255,7 @@ def _await_answer(child: _Child, signals: Signals) -> None:
 
 def _how(child: _Child) -> str:
     """Return how a server ended that has ended."""
-    status = child.process.returncode
+    status = child.process.wait()
     how = f"status {status}" if status >= 0 else f"signal {signal.Signals(-status).name}"
     return f"the {child.server.name} has ended by itself with {how}"
 

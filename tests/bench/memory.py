@@ -70,9 +70,8 @@ def _process(pid: int) -> Process | None:
 
 def _name(pid: int) -> str:
     words = " ".join(kernel_file(pid, "cmdline").replace("\0", " ").split())
-    _, is_own, command = words.partition("deploy.cli ")
-    if is_own:
-        return command
+    if (own := re.search(r"(?:deploy\.cli|^svc) (\w+ (?:serve|work))", words)) is not None:
+        return own[1]
     if "deploy.runner.supervisor" in words:
         return "supervisor"
     return re.sub(r" (\[local\]|-D ).*", "", re.sub(r".*/postgres ", "postgres ", words))

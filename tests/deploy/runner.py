@@ -164,6 +164,19 @@ def fields(pid: int) -> dict[str, str]:
     return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
 
 
+def memory(pid: int) -> str:
+    """Return what a process on Linux has written into its own memory, environment and all."""
+    found = bytearray()
+    with Path(f"/proc/{pid}/mem").open("rb") as contents:
+        for line in kernel_file(pid, "maps").splitlines():
+            span, rights = line.split()[:2]
+            if rights == "rw-p":
+                start, end = (int(edge, 16) for edge in span.split("-"))
+                contents.seek(start)
+                found += contents.read(end - start)
+    return found.decode("latin-1")
+
+
 def kernel_file(pid: int, name: str) -> str:
     try:
         return Path(f"/proc/{pid}/{name}").read_text(errors="replace")
