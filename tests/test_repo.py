@@ -14,6 +14,7 @@ import pytest
 
 from deploy.cli import svc
 from shared import VERSION, tokens
+from shared.settings import ROLES
 from tests.rooms import PACKAGES, ROOMS, ROOT, edges, picture
 
 ALLOWED = {
@@ -181,16 +182,36 @@ def test_the_readme_lists_every_command() -> None:
     assert [name for name in commands(svc) if f"`svc {name}`" not in readme] == []
 
 
-@pytest.mark.parametrize(
-    "document", ["README.md", "CONTRIBUTING.md", "docs/ARCHITECTURE.md", "docs/INSTALL.md"]
-)
+DOCUMENTS = [
+    *("README.md", "CONTRIBUTING.md", "docs/ARCHITECTURE.md", "docs/BACKUP.md", "docs/INSTALL.md"),
+    "docs/RUNBOOK.md",
+]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
 def test_a_document_names_only_commands_and_options_that_exist(document: str) -> None:
     text = (ROOT / document).read_text()
     in_words = re.findall(r"`(?:\.venv/bin/)?svc ([^`]+)`", text)
-    blocks = "\n".join(re.findall(r"^```sh$(.*?)^```$", text, re.MULTILINE | re.DOTALL))
-    in_blocks = re.findall(r"(?:\.venv/bin/|^|' )svc (\w[^\n#)]+)", blocks, re.MULTILINE)
+    blocks = "\n".join(re.findall(r"^ *```sh$(.*?)^ *```$", text, re.MULTILINE | re.DOTALL))
+    in_blocks = re.findall(r"(?:\.venv/bin/|^ *|' |\$\()svc (\w[^\n#)]+)", blocks, re.MULTILINE)
+    # What follows belongs to psql.
+    own = [line.partition(" -- ")[0] for line in in_words + in_blocks]
 
-    assert [line for line in in_words + in_blocks if not is_of_parser(line)] == []
+    assert [line for line in own if not is_of_parser(line)] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_a_document_names_only_settings_that_exist(document: str) -> None:
+    name = r"\b(?:SVC|DATABASE)_[A-Z_]*[A-Z]\b"
+    known = {
+        *re.findall(name, (ROOT / "shared/settings.py").read_text()),
+        *(f"SVC_{role.upper()}_DATABASE_URL" for role in ROLES),
+        # A person's own programs read it.
+        "SVC_TOKEN",
+    }
+    named = set(re.findall(name, (ROOT / document).read_text()))
+
+    assert {each for each in named if each.removesuffix("_FILE") not in known} == set()
 
 
 def is_of_parser(line: str) -> bool:
@@ -224,7 +245,8 @@ def test_the_version_is_the_newest_in_the_changelog() -> None:
 def test_every_path_in_the_documents_exists() -> None:
     missing = []
     for document in (
-        *("README.md", "docs/ARCHITECTURE.md", "docs/INSTALL.md", "CONTRIBUTING.md", "SECURITY.md"),
+        *DOCUMENTS,
+        "SECURITY.md",
     ):
         text = (ROOT / document).read_text()
         links = re.findall(r"\]\(([^)#:]+)\)", text)
