@@ -212,3 +212,20 @@ def test_an_upgrade_after_a_crash_recovers_first(data_dir: Path, programs: Path)
 
     assert done.returncode == 0, done.stderr
     assert rows["profile.organization"][0] == 501
+
+
+DEBIAN_15: Final = Path("/usr/lib/postgresql/15/bin")
+
+
+@pytest.mark.skipif(not (DEBIAN_15 / "initdb").exists(), reason="PostgreSQL 15 is not installed")
+def test_rights_on_a_function_that_the_new_version_lacks_do_not_end_the_upgrade(
+    place: Path,
+) -> None:
+    # The embedded server takes pg_logical_emit_message from everybody; 17 has it with another signature.
+    data_dir = place / "postgres15"
+    make_older(data_dir, DEBIAN_15)
+
+    done = upgrade(data_dir, DEBIAN_15)
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("postgres-15: remove it when you do not need it any more") == 1
