@@ -554,7 +554,7 @@ class RollupWorker:
                 return self.kept
             await self.kept.close()
         self.kept = await psycopg.AsyncConnection.connect(
-            self.url, autocommit=True, prepare_threshold=0
+            self.url, autocommit=True, prepare_threshold=None if pooler.IS_ON else 0
         )
         return self.kept
 
