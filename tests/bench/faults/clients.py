@@ -20,6 +20,8 @@ from tests.oauth.visitor import Application, Visitor, parameters
 
 PACE_S: Final = 1.0
 """The mean pause of a client between two requests."""
+THINKING_S: Final = 5.0
+"""The mean pause of an assistant, whose model reads each answer first."""
 BATCH: Final = 20
 TIMEOUT_S: Final = 60.0
 READS: Final = (
@@ -84,9 +86,9 @@ class Record:
         )
         return None if answer.status_code >= 500 else answer
 
-    def pause(self) -> None:
+    def pause(self, mean_s: float = PACE_S) -> None:
         """Wait as long as a client does between two requests."""
-        self.is_over.wait(random.uniform(0.5, 1.5) * PACE_S)  # noqa: S311 -- no secret
+        self.is_over.wait(random.uniform(0.5, 1.5) * mean_s)  # noqa: S311 -- no secret
 
 
 def read(record: Record, base_url: str, token: str) -> None:
@@ -151,7 +153,7 @@ def assist(record: Record, base_url: str, token: str) -> None:
             )
             # It keeps all its answers, for tests.
             assistant.log.clear()
-            record.pause()
+            record.pause(THINKING_S)
 
 
 REFRESHES: Final = 4
