@@ -531,6 +531,7 @@ def test_pending_days_are_found_without_reading_the_whole_history(crowded: Setti
     ):
         owner.execute("set timezone = 'UTC'")
         alice = account(owner, "alice@example.org")
+        owner.execute("delete from activity.summary_due where user_id = %s", [alice.user_id])
         owner.execute(
             "insert into activity.summary_due (user_id, date) values (%s, %s)",
             [alice.user_id, marked],
