@@ -235,6 +235,7 @@ async def _take_turn(
         async with asyncio.timeout(limit_s), worker.transaction():
             await worker.execute(SQL["begin_for"], {"user_id": user_id, **schema.VERSION})
             await worker.execute(SQL["wait_longer"])
+            await worker.execute(SQL["commit_soon"])
             if await _value(worker, lock, user_id=user_id) is False:
                 return 0, None
             marks = await _dates(

@@ -25,6 +25,11 @@ select pg_advisory_xact_lock(hashtextextended('rollups of ' || %(user_id)s::uuid
 -- Sets the lock timeout of the transaction to just under the limit of a statement.
 set local lock_timeout = '50s'
 
+-- name: commit_soon
+-- Lets the commit not wait for the disk. A transaction that is lost in a crash of the server has removed no mark
+-- either, so its days are rolled up again.
+set local synchronous_commit = off
+
 -- name: take_longer
 -- Raises the statement timeout of the transaction for commands that an operator runs.
 set local statement_timeout = '10min'

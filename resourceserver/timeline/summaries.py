@@ -128,9 +128,10 @@ async def take_turn(
         async with asyncio.timeout(turn.total_seconds()), worker.transaction():
             own: dict[str, Any] = {"user_id": user_id}
             which = {"after": progress.after, "limit": progress.at_once}
-            _, (taken,), marks, zones, over = await _trip(
+            _, _, (taken,), marks, zones, over = await _trip(
                 worker,
                 ("begin_for", {**own, **schema.VERSION}),
+                ("commit_soon", {}),
                 ("take_turn", own),
                 ("read_marks", {**own, **which, "quiet": quiet, "patience": PATIENCE}),
                 ("zone", own),

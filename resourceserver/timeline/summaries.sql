@@ -9,6 +9,11 @@ select svc.people_with_summaries_due(%(after)s, %(limit)s, %(version)s, %(quiet)
 -- Opens the transaction of a job for one person (sql/policies.sql).
 call svc.open_job(%(user_id)s, %(version)s)
 
+-- name: commit_soon
+-- Lets the commit not wait for the disk. A transaction that is lost in a crash of the server has removed no mark
+-- either, so its days are summed up again.
+set local synchronous_commit = off
+
 -- name: take_turn
 -- Whether this transaction is the only one that sums up the person's days; true reserves them until it ends. Two
 -- transactions that sum up the same days could overwrite a newer summary with an older one.
@@ -67,8 +72,8 @@ select timezone
 select date,
        marked_at
   from (
-           -- Beside row-level security, the planner uses no index for a comparison with a computed value; `offset` makes
-           -- columns of them.
+           -- Beside row-level security, the planner uses no index for a comparison with a computed value;
+           -- `offset` makes columns of them.
            select date,
                   marked_at,
                   date - 1 as first,

@@ -7,6 +7,9 @@
 --                   ├─give_back_turn────┤
 --                   └─the lease ends────┘
 --
+-- The commits of claims and ends do not wait for the disk: a turn whose claim or end is lost in a crash of the server
+-- comes again, as after that of a worker. A later commit that waits brings them to the disk as well.
+--
 -- The end of its lease proves that a worker still has a turn: it is another one with each claim and each renewal.
 -- Only svc.make_due runs with the rights of its caller, so that row-level security holds: a session makes turns of its
 -- own person due. The other functions are the worker's, which serves all people.
@@ -75,6 +78,7 @@ as $$
 #variable_conflict use_column
 begin
     perform svc.check_version(p_version);
+    set local synchronous_commit = off;
     return query
     with next as materialized (
         select turn.user_id,
@@ -135,6 +139,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
+    set local synchronous_commit = off;
     delete from svc.turn
      where user_id = p_user_id
        and kind = p_kind

@@ -281,3 +281,23 @@ def test_a_worker_that_does_not_fit_the_schema_claims_nothing(
 
     assert refusal.value.sqlstate == ("57SV1" if version is None else "57SV2")
     assert rows(owner)[0][2] is False
+
+
+def test_commits_of_claims_and_ends_do_not_wait_for_the_disk(
+    owner: Rows, connect_as: Connect, alice: Person
+) -> None:
+    make_due(owner, alice)
+    worker = connect_as("worker")
+    worker.execute("set synchronous_commit = on")
+    seen = []
+
+    with worker.transaction():
+        turn = claim(worker)
+        seen.append(worker.execute("show synchronous_commit").fetchone())
+    assert turn is not None
+    with worker.transaction():
+        end(worker, FINISH, turn)
+        seen.append(worker.execute("show synchronous_commit").fetchone())
+    seen.append(worker.execute("show synchronous_commit").fetchone())
+
+    assert seen == [("off",), ("off",), ("on",)]
