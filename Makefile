@@ -66,6 +66,8 @@ else
 	@$(BIN)/python -m tests.bench.pulls
 	@$(BIN)/python -m tests.bench.summaries
 	@$(BIN)/python -m tests.bench.views
+	@$(BIN)/python -m tests.bench.people
+	@$(BIN)/python -m tests.bench.capacity > docs/CAPACITY.md
 endif
 
 screenshots: .venv/.dev chromium ## Take pictures of every page into screenshots/

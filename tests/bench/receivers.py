@@ -27,6 +27,7 @@ from deploy.migrate import migrate
 from deploy.postgres.embedded import EmbeddedPostgres
 from shared.settings import Settings
 from tests import processes
+from tests.bench import figures
 from tests.bench.ingest import People
 from tests.client import NO_TLS
 from tests.connecting import connect
@@ -231,6 +232,14 @@ def table(ingest: Contestant, receiver: Contestant) -> None:
         server, database = each.figures
         click.echo(f"  {name:38}{server:10.2f}{database:10.2f}{server + database:8.2f}")
     ratio = sum(receiver.figures) / sum(ingest.figures)
+    figures.keep(
+        "receivers",
+        {
+            "batch_server_ms": ingest.figures[0],
+            "batch_database_ms": ingest.figures[1],
+            "ratio_of_beats": ratio,
+        },
+    )
     click.echo(f"  {'ratio (at most 1.5)':58}{ratio:8.2f}\n")
 
 

@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import Any, Final
@@ -35,6 +35,7 @@ from resourceserver.worker.turns import Outcome, Turn
 from shared import database, queries
 from shared.pool import Pool
 from shared.settings import Settings
+from tests.bench import figures
 from tests.bench.receivers import cpu_of_database_ms, postmaster
 from tests.conftest import person
 
@@ -150,11 +151,24 @@ def bench(directory: Path, people: int) -> None:
             click.echo(f"{title:44}{'clock':>10}{'worker':>10}{'database':>10}{'of 5 min':>12}")
             pid = postmaster(postgres)
             owner.execute(SQL["mark_summaries"], {"date": day})
-            row("summaries, from rollups", measure(chosen, pid, SUMMARIES, people), people)
+            quiet = measure(chosen, pid, SUMMARIES, people)
+            row("summaries, from rollups", quiet, people)
             owner.execute(SQL["mark_summaries"], {"date": day})
             owner.execute(SQL["mark_rollups"], {"date": day})
-            row("summaries, from sessions", measure(chosen, pid, SUMMARIES, people), people)
-            row("rollups", measure(chosen, pid, ROLLUPS, people), people)
+            busy = measure(chosen, pid, SUMMARIES, people)
+            row("summaries, from sessions", busy, people)
+            rolled_up = measure(chosen, pid, ROLLUPS, people)
+            row("rollups", rolled_up, people)
+    costs = {"quiet_summary": quiet, "busy_summary": busy, "rollup": rolled_up}
+    figures.keep(
+        "summaries",
+        {
+            f"{name}_{part}_ms": ms
+            for name, cost in costs.items()
+            for part, ms in asdict(cost).items()
+        }
+        | {"people": people},
+    )
 
 
 def row(title: str, cost: Cost, people: int) -> None:
