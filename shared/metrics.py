@@ -10,7 +10,7 @@ import os
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
@@ -211,6 +211,10 @@ DISK_RESERVE: Final = Gauge(
     "The free space below which no more is accepted (SVC_STORAGE_RESERVE_MIB, SVC_UPLOAD_FREE_MIB)",
     ("directory",),
 )
+BACKUP_TIME: Final = Gauge(
+    "svc_backup_time_seconds",
+    "When the newest complete backup in SVC_BACKUP_DIR was written, in seconds since 1970; 0: there is none",
+)
 PEOPLE_MARKED: Final = Gauge(
     "svc_work_people_marked", "People with days that wait for a kind of job", ("kind",)
 )
@@ -252,6 +256,7 @@ GAUGES: Final = (
     DISK_FREE,
     DISK_SIZE,
     DISK_RESERVE,
+    BACKUP_TIME,
     PEOPLE_MARKED,
     OLDEST_MARK,
     TURNS_DUE,
@@ -311,6 +316,16 @@ def of_disks(chosen: Settings) -> Iterator[Reading]:
         yield DISK_RESERVE, (name,), reserve_mib * 2**20
 
 
+def of_backups(chosen: Settings) -> Iterator[Reading]:
+    """Yield when the newest backup was written, if its directory is set and can be read."""
+    if chosen.backup_dir is not None:
+        with suppress(OSError):
+            # ``svc backup`` writes the manifest last, so a backup without one is not complete.
+            written = [each.stat().st_mtime for each in chosen.backup_dir.glob(_MANIFESTS)]
+            yield BACKUP_TIME, (), max(written, default=0)
+
+
+_MANIFESTS: Final = "svc-*/manifest.json"
 _WORDS: Final = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _REFUSING: Final = (401, 403, 429, 503)
 

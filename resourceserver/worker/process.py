@@ -70,6 +70,7 @@ async def _work(
     def readings() -> Iterator[Reading]:
         yield from metrics.of_pools({"control": control, "jobs": workers})
         yield from metrics.of_disks(chosen)
+        yield from metrics.of_backups(chosen)
         yield from waiting.readings()
 
     log.info("this worker takes turns: %s", ", ".join(served))

@@ -1,6 +1,7 @@
 """How busy connections and places are, and how much space is left."""
 
 import asyncio
+import os
 from pathlib import Path
 from typing import Final
 
@@ -73,6 +74,23 @@ def test_pipelines_say_how_many_use_their_connections_and_how_many_wait(
         return [before, during, pipelines.load()]
 
     assert asyncio.run(measure()) == [Load(0, 2, 0, 0), Load(2, 2, 2, 1), Load(0, 2, 0, 0)]
+
+
+def test_the_newest_complete_backup_says_when_it_was_written(tmp_path: Path) -> None:
+    def written() -> list[float]:
+        return [value for _, _, value in metrics.of_backups(Settings(backup_dir=tmp_path))]
+
+    none = written()
+    for name, at in (("20261101T000000.000Z", 1000), ("20261102T000000.000Z", 2000)):
+        backup = tmp_path / f"svc-{name}"
+        backup.mkdir()
+        (backup / "manifest.json").write_text("{}")
+        os.utime(backup / "manifest.json", (at, at))
+    (tmp_path / "svc-20261103T000000.000Z").mkdir()
+
+    assert none == [0]
+    assert written() == [2000]
+    assert list(metrics.of_backups(Settings(backup_dir=None))) == []
 
 
 def test_the_space_of_directories_that_are_not_there_is_left_out(tmp_path: Path) -> None:
