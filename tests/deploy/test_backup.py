@@ -102,6 +102,9 @@ def source(request: pytest.FixtureRequest, place: Path) -> Iterator[Source]:
         )
         assert invented.exit_code == 0, invented.output
         seal(owner, alice, connect(owner, alice, "calendar"), private, {"address": ADDRESS})
+        # Roles belong to all databases of the tests, so the setting is one that nothing reads.
+        owner.execute("alter role svc_worker set backup.note = 'it''s \"kept\", here'")
+        running.callback(owner.execute, "alter role svc_worker reset backup.note")
         revoked = alice.token()
         owner.execute("update oauth.grant set revoked_at = now() where name = 'test'")
         live = alice.token()
