@@ -23,6 +23,7 @@ import threading
 import time
 import traceback
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -42,8 +43,13 @@ def prepare() -> bool:
     if sys.platform != "linux":
         # Elsewhere libraries of the system itself may not survive a copy.
         return False
-    for name in _MODULES:
-        importlib.import_module(name)
+    try:
+        for name in _MODULES:
+            importlib.import_module(name)
+    except Exception:
+        # PostgreSQL runs already and has to be stopped in order. The child that needs the module says what is
+        # wrong with it.
+        return False
     gc.collect()
     gc.freeze()
     return threading.active_count() == 1
@@ -70,7 +76,8 @@ class Copy:
 
     def begin(self, command: Sequence[str], variables: Mapping[str, str]) -> None:
         """Have it run ``command`` with these environment variables besides the inherited ones."""
-        with os.fdopen(self._order, "w", encoding="utf-8") as order:
+        # A copy that has ended meanwhile is seen by ``poll``.
+        with suppress(BrokenPipeError), os.fdopen(self._order, "w", encoding="utf-8") as order:
             json.dump([command, variables], order)
 
     def poll(self) -> int | None:
@@ -126,7 +133,9 @@ def _run(order: int, output: int, descriptor: int) -> NoReturn:
 def _follow(command: list[str], variables: dict[str, str]) -> None:
     os.environ.update(variables)
     sys.argv = ["svc", *command]
-    _rename(command)
+    # A system without /proc only shows another name.
+    with suppress(OSError):
+        _rename(command)
     importlib.import_module("deploy.cli").main()
 
 
@@ -151,6 +160,6 @@ def _rename(command: Sequence[str]) -> None:
     start, end = int(fields[45]), int(fields[46])
     words = ("svc", *command)
     arguments = "".join(f"{word}\0" for word in words).encode()
-    if len(arguments) <= end - start:
+    if start and len(arguments) <= end - start:
         ctypes.memset(start, 0, end - start)
         ctypes.memmove(start, arguments, len(arguments))
