@@ -83,7 +83,7 @@ def standing(standing_data_dir: Path, standing_ports: tuple[int, int]) -> Iterat
     other one; the database takes 97.
     """
     chosen = {"SVC_DATA_DIR": str(standing_data_dir)} | addresses(standing_ports)
-    chosen |= ANOTHER_DATABASES | {"SVC_PATIENT_CONNECTIONS": "81", "SVC_RECEIVERS": "wakatime"}
+    chosen |= ANOTHER_DATABASES | {"SVC_PATIENT_CONNECTIONS": "79", "SVC_RECEIVERS": "wakatime"}
     with Runner(standing_data_dir.parent, chosen) as runner:
         runner.wait_until_up()
         yield runner
