@@ -52,6 +52,10 @@ def server(
     """Run one of the two servers until the end of the block; it may end before."""
     port = port or processes.free_ports(1)[0]
     url = f"http://127.0.0.1:{port}"
+    if not chosen.trusted_proxies:
+        # A server is reached where it listens.
+        is_auth = command == "auth"
+        chosen = replace(chosen, auth_url=url) if is_auth else replace(chosen, base_url=url)
     with processes.running(
         [command, "serve", f"--listen=127.0.0.1:{port}", f"--workers={workers}"],
         chosen,
@@ -334,6 +338,7 @@ def test_processes_behind_a_proxy_are_restarted_and_no_client_notices(
         drain_s=6,
         auth_url=f"http://127.0.0.1:{auth_front}",
         base_url=f"http://127.0.0.1:{front}",
+        trusted_proxies=("127.0.0.1",),
     )
     with ExitStack() as stack:
 
