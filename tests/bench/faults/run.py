@@ -36,7 +36,7 @@ SLOWEST_S: Final = 5.0
 RECOVERY_S: Final = 2.0
 OUTAGE_S: Final = 10.0
 GROWTH: Final = 1.15
-"""How much more memory all processes may have in the last quarter of a run than in the second one."""
+"""How much more memory all processes may have in the last quarter of a run than before the first fault."""
 LISTENS: Final = 100_000
 """The records of the file that is imported meanwhile."""
 
@@ -444,7 +444,7 @@ def recovery(run: Run, fault: Fault) -> float:
 
 
 def grown(run: Run) -> float:
-    """Return by which factor memory grew from the second quarter to the last one, by their medians."""
+    """Return by which factor memory grew from before the first fault to the last quarter, by medians."""
     seconds = run.ended - run.began
 
     def median(first: float, last: float) -> float:
