@@ -41,6 +41,14 @@ def unread(manager: socket.socket) -> list[str]:
     return lines
 
 
+def behind_a_proxy(deployment: Settings, manager: socket.socket) -> Settings:
+    """Return the settings of servers whose public addresses are not where they listen."""
+    proxies = ("127.0.0.1",)
+    return replace(
+        deployment, notify_socket=manager.getsockname(), jobs=False, trusted_proxies=proxies
+    )
+
+
 def test_svc_up_is_ready_when_both_servers_answer_and_says_that_it_stops(
     own_data_dir: Path, ports: tuple[int, int], manager: socket.socket
 ) -> None:
@@ -74,7 +82,7 @@ def test_a_server_is_ready_when_it_answers_and_says_that_it_stops(
     roles: tuple[str, ...],
 ) -> None:
     port = next(PORTS)
-    chosen = replace(deployment, notify_socket=manager.getsockname(), jobs=False)
+    chosen = behind_a_proxy(deployment, manager)
     ready = f"http://127.0.0.1:{port}/readyz"
     listen = f"--listen=127.0.0.1:{port}"
 
@@ -91,7 +99,7 @@ def test_a_server_without_its_database_is_not_ready(
     deployment: Settings, tmp_path: Path, manager: socket.socket
 ) -> None:
     port, unused = next(PORTS), next(PORTS)
-    chosen = replace(deployment, notify_socket=manager.getsockname(), jobs=False)
+    chosen = behind_a_proxy(deployment, manager)
     nowhere = f"postgresql://svc_authserver:none@127.0.0.1:{unused}/svc"
     ready = f"http://127.0.0.1:{port}/readyz"
     arguments = ["auth", "serve", f"--listen=127.0.0.1:{port}"]
