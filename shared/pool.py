@@ -43,7 +43,10 @@ def _has_ended(connection: Connection) -> bool:
     return False
 
 
-async def _let_give_way(connection: Connection) -> None:
+async def _configure(connection: Connection) -> None:
+    """Let a new connection prepare nothing if it leads to a pooler, and give way."""
+    if connection.prepare_threshold is not None and await database.leads_to_pooler(connection):
+        connection.prepare_threshold = None
     priority.let_give_way(connection)
 
 
@@ -71,7 +74,7 @@ class Pool:
         """Return a pool of at most ``size`` connections to ``url``.
 
         ``prepare`` is for work that sends the same statements for one person after the other: each
-        connection prepares them.
+        connection prepares them, unless it leads to a pooler.
         """
         connections = AsyncConnectionPool(
             url,
@@ -81,7 +84,7 @@ class Pool:
             min_size=0,
             max_size=size,
             open=False,
-            configure=_let_give_way,
+            configure=_configure,
             timeout=database.WAIT_S,
             # Places limit the waiting requests. The pool's own limit also counts requests that were canceled,
             # until a connection is made; with too many of them it refuses all others, and never connects

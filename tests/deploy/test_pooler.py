@@ -16,6 +16,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from deploy.migrate import MigrationError, migrate
 from shared import database, pipeline
 from shared.pipeline import Pipelines
+from shared.pool import Pool
 from shared.settings import Settings
 from tests import pooler
 
@@ -102,6 +103,23 @@ def test_connections_that_change_places_prepare_nothing_and_get_their_own_answer
 
     assert answers == [str(n + n % 10).encode() for n in range(400)]
     assert prepared == 0
+
+
+@pytest.mark.parametrize("pooled", ["transaction"], indirect=True)
+def test_the_connections_of_a_worker_prepare_nothing_behind_a_pooler(
+    pooled: Settings, deployment: Settings
+) -> None:
+    async def prepared(chosen: Settings) -> tuple[object, ...] | None:
+        pool = Pool.to(chosen.database_url or "", size=1, wait_s=None, prepare=True)
+        async with pool, pool.connection() as connection:
+            await connection.execute("select %s::text", ["of the worker"])
+            cursor = await connection.execute(
+                "select count(*) from pg_prepared_statements where statement like 'select $1::text%'"
+            )
+            return await cursor.fetchone()
+
+    assert asyncio.run(prepared(deployment)) == (1,)
+    assert asyncio.run(prepared(pooled)) == (0,)
 
 
 LAYERS = (
