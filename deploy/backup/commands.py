@@ -40,8 +40,8 @@ def backup(
     """Write a backup of the database into DIR (SVC_BACKUP_DIR), while servers run.
 
     A backup has all rows of one moment and the roles. The keys in SVC_DATA_DIR are not part of it: without
-    them people must enter the secrets of their connections and sign in again, and applications must ask for
-    access again. Keep a copy of the keys where backups are not.
+    them people must enter the secrets of their connections again, and sign in again. Keep a copy of the keys
+    where backups are not.
     """
     _end_on_sigterm()
     place = directory or chosen.backup_dir

@@ -35,7 +35,7 @@ def copy(data_dir: Path, to: Path) -> list[Path]:
 
 
 def _copy(data_dir: Path, to: Path) -> Iterator[Path]:
-    _refuse_other(data_dir, to)
+    _refuse_other(data_dir, to, "name a new directory, and keep this one as long as its backups")
     if (data_dir / _SECRETS).exists():
         settings.read_secrets(data_dir)
         private_file.replace(to / _SECRETS, (data_dir / _SECRETS).read_text(encoding="utf-8"))
@@ -54,7 +54,7 @@ def adopt(keys: Path, data_dir: Path) -> None:
     files = [keys / name for name in (_SECRETS, _SEALING) if (keys / name).is_file()]
     if not files:
         raise BackupError(f"{keys} has neither {_SECRETS} nor {_SEALING}")
-    _refuse_other(keys, data_dir)
+    _refuse_other(keys, data_dir, "restore into another SVC_DATA_DIR")
     _copy_missing(keys, data_dir)
 
 
@@ -76,7 +76,7 @@ def opening(chosen: Settings) -> tuple[str, ...]:
     return chosen.sealing_private_keys or sealing_keys.read(chosen.data_dir)
 
 
-def _refuse_other(directory: Path, other: Path) -> None:
+def _refuse_other(directory: Path, other: Path, cure: str) -> None:
     """Raise BackupError where both have secrets, and not the same keys."""
     if not all((each / _SECRETS).exists() for each in (directory, other)):
         return
@@ -85,4 +85,6 @@ def _refuse_other(directory: Path, other: Path) -> None:
     except SettingsError as error:
         raise BackupError(str(error)) from error
     if first.cookie_key != second.cookie_key:
-        raise BackupError(f"{other} has the keys of another deployment than {directory}")
+        raise BackupError(
+            f"{other} has the keys of another deployment than {directory}, or older ones: {cure}"
+        )

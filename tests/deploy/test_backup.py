@@ -368,6 +368,19 @@ def test_a_copy_of_keys_keeps_those_that_older_backups_need(source: Source, tmp_
     assert sealing_keys.read(tmp_path / "keys") == (present, older)
 
 
+def test_a_copy_of_other_keys_is_not_overwritten(source: Source, tmp_path: Path) -> None:
+    copy = tmp_path / "keys" / "secrets.json"
+    copy.parent.mkdir()
+    copy.write_text('{"passwords": {}, "cookie_key": "from before"}')
+
+    result = run(source.settings, "backup", str(tmp_path / "b"), "--keys", str(copy.parent))
+
+    assert result.exit_code == 1
+    assert "or older ones: name a new directory, and keep this one" in result.output
+    assert copy.read_text() == '{"passwords": {}, "cookie_key": "from before"}'
+    assert len(backups.complete(tmp_path / "b")) == 1
+
+
 @pytest.fixture
 def new_database(empty: Settings, tmp_path: Path) -> Settings:
     """An empty database on the server of the tests, and a data directory with other keys."""
