@@ -671,7 +671,7 @@ def test_a_server_that_cannot_start_is_named_with_its_last_words(
     used_data_dir: Path, ports: tuple[int, int]
 ) -> None:
     # Another program takes the port after the runner has checked it.
-    late = "startup._check_addresses = lambda services: None"
+    late = "startup._check_addresses = lambda *given: None"
     with socket.socket() as other:
         other.bind(("127.0.0.1", ports[1]))
         other.listen()
