@@ -74,7 +74,8 @@ def backups_written(deployment: Deployment) -> Iterator[Finding]:
         return
     timer = "Run 'svc backup', let a timer do so every night, and read the log of its last run."
     try:
-        newest = next(iter(backups.complete(directory)), None)
+        # The first backup creates the directory.
+        newest = next(iter(backups.complete(directory)), None) if directory.is_dir() else None
         if newest is None:
             yield failed(f"{directory} has no backup", timer)
             return

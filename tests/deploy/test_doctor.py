@@ -328,6 +328,7 @@ def test_keys_of_cookies_that_others_can_read(good: Settings) -> None:
 def test_backups_that_nobody_wrote_for_days(good: Settings, tmp_path: Path) -> None:
     kept = tmp_path / "backups"
     chosen = replace(good, backup_dir=kept)
+    before = failure(chosen, "backups")
     kept.mkdir()
     none = failure(chosen, "backups")
     variables = settings.environment(replace(chosen, database_url=None), {})
@@ -344,7 +345,7 @@ def test_backups_that_nobody_wrote_for_days(good: Settings, tmp_path: Path) -> N
     damaged = failure(chosen, "backups")
 
     cure = "Run 'svc backup', let a timer do so every night, and read the log of its last run."
-    assert none == (f"{kept} has no backup", cure)
+    assert before == none == (f"{kept} has no backup", cure)
     assert [each.outcome for each in fresh] == [Outcome.PASSED]
     assert old == (f"the newest backup in {kept} is 9 days old", cure)
     assert damaged[0].endswith("has another size")
