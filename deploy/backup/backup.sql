@@ -8,7 +8,7 @@ select split_part(current_setting('server_version'), ' ', 1) as version,
        current_setting('server_version_num')::integer / 10000 as major
 
 -- name: has_schema
--- Whether the service is in this database, and the rights of its owner can be had.
+-- Whether the service is in this database.
 select to_regclass('svc.schema_version') is not null
 
 -- name: schema_version

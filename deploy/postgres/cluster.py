@@ -132,6 +132,16 @@ def major_of(cluster: Path) -> int:
     return int((cluster / "PG_VERSION").read_text(encoding="ascii"))
 
 
+def finish_upgrade(data_dir: Path) -> None:
+    """Give an upgraded cluster its name, if the upgrade was killed between its last two steps.
+
+    The caller holds the data directory's lock.
+    """
+    upgraded, cluster = data_dir / UPGRADED, data_dir / "postgres"
+    if upgraded.exists() and not cluster.exists():
+        upgraded.rename(cluster)
+
+
 def check_owner(cluster: Path, account: Account) -> None:
     """Refuse a cluster of another user."""
     owner = cluster.stat().st_uid

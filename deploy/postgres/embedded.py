@@ -168,10 +168,7 @@ class EmbeddedPostgres:
         self._lock = cluster.lock(self.data_dir)
         postmaster.stop_leftover(self.cluster, self._say)
         account = server_account()
-        upgraded = self.data_dir / cluster.UPGRADED
-        if upgraded.exists() and not self.cluster.exists():
-            # An upgrade was killed between its last two steps.
-            upgraded.rename(self.cluster)
+        cluster.finish_upgrade(self.data_dir)
         # Before copies of the binaries are removed, since an upgrade needs those of the old version.
         if self.cluster.exists():
             cluster.check(self.cluster, account)

@@ -6,7 +6,7 @@
     postgres-17         the old cluster afterwards, until the operator removes it
 
 Each step leaves a directory that either version can use: until the last two renames the old cluster is
-``postgres``. A start finishes the second of them where a kill came between (embedded.py).
+``postgres``. A start or another upgrade finishes the second of them where a kill came between.
 """
 
 import os
@@ -46,14 +46,15 @@ def upgrade(
     """Upgrade the cluster in ``data_dir``, in which no server runs; return None if it needs none.
 
     ``old_programs`` is the directory of the old version's programs; None looks for them. Raises
-    EmbeddedError; then the old cluster is as it was.
+    EmbeddedError; then the old cluster has all its data, and the next start gives its functions their rights.
     """
     data_dir = Path(os.path.realpath(data_dir))
     old = data_dir / "postgres"
-    if not (old / "PG_VERSION").exists():
+    if not any((path / "PG_VERSION").exists() for path in (old, data_dir / cluster.UPGRADED)):
         raise EmbeddedError(f"{data_dir} has no database: there is nothing to upgrade")
     descriptor = cluster.lock(data_dir)
     try:
+        cluster.finish_upgrade(data_dir)
         account = server_account()
         cluster.check_owner(old, account)
         before, after = cluster.major_of(old), int(bundled_version().partition(".")[0])

@@ -33,6 +33,15 @@ def test_a_start_finishes_an_upgrade_that_was_killed_before_its_last_step(
     assert not (own_data_dir / "postgres.upgraded").exists()
 
 
+def test_another_upgrade_finishes_one_that_was_killed_before_its_last_step(
+    own_data_dir: Path,
+) -> None:
+    (own_data_dir / "postgres").rename(own_data_dir / "postgres.upgraded")
+
+    assert run(own_data_dir) == (0, "the database is of the version of this svc already\n")
+    assert (own_data_dir / "postgres" / "PG_VERSION").exists()
+
+
 def test_a_database_of_this_version_needs_no_upgrade(own_data_dir: Path) -> None:
     assert run(own_data_dir) == (0, "the database is of the version of this svc already\n")
 
