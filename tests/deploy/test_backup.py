@@ -14,6 +14,7 @@ from typing import Any
 import psycopg
 import pytest
 from click.testing import CliRunner, Result
+from psycopg.conninfo import make_conninfo
 from starlette.testclient import TestClient
 
 import authserver.app
@@ -412,6 +413,36 @@ def test_keys_of_another_deployment_are_refused(
     assert result.exit_code == 1
     assert "has the keys of another deployment than" in result.output
     assert is_empty(new_database)
+
+
+def test_a_login_that_is_no_superuser_restores_and_backs_up(
+    source: Source, taken: Path, place: Path
+) -> None:
+    # As docs/INSTALL.md sets up a PostgreSQL of the operator's own.
+    foreign = FAST | {"svc.is_embedded": "off"}
+    with EmbeddedPostgres(place / "foreign", settings=foreign) as server:
+        with psycopg.connect(server.url, autocommit=True) as superuser:
+            superuser.execute("create role owner login createrole password 'pw'")
+            superuser.execute("create database mine owner owner")
+        url = make_conninfo(server.url, user="owner", password="pw", dbname="mine")
+        chosen = Settings(data_dir=place / "own", jobs=False, database_url=url)
+
+        result = run(chosen, "restore", str(taken), "--keys", str(place / "keys"))
+        again = run(chosen, "backup", str(place / "of-owner"))
+
+        with connected(source.settings) as first, connected(chosen) as second:
+            second.execute("set role svc_owner")
+            before, after = catalog(first), catalog(second)
+            rows = rows_by_table(first), rows_by_table(second)
+    (path,) = backups.complete(place / "of-owner")
+    described = json.loads((path / "roles.json").read_text())["roles"]
+    assert result.exit_code == 0, result.output
+    assert "left out: alter role svc_reader set temp_file_limit" in result.output
+    assert before == after
+    assert [name for name in rows[0] if rows[0][name] != rows[1][name]] == ["svc.applied_file"]
+    assert again.exit_code == 0, again.output
+    # Only a superuser sees passwords.
+    assert {role["verifier"] for role in described} == {None}
 
 
 # What is refused
