@@ -86,6 +86,25 @@ def test_a_server_is_started_again_however_it_ends(name: str) -> None:
     assert lines(unit, "StartLimitIntervalSec") == ["0"]
 
 
+def test_the_installation_creates_what_the_service_needs_before_its_first_command() -> None:
+    # A restoration and the migration of servers apart run before systemd has created any directory.
+    steps = (ROOT / "docs/INSTALL.md").read_text()
+
+    created = steps.index("\ninstall -d -o svc -g svc -m 0700 /var/lib/svc\n")
+
+    assert steps.index("\nuseradd ") < created < steps.index("\nsvc user first-link\n")
+
+
+def test_files_with_secrets_are_closed_to_others_in_the_installation() -> None:
+    steps = (ROOT / "docs/INSTALL.md").read_text()
+    files = {file for unit in UNITS.glob("*.service") for file in lines(unit, "EnvironmentFile")}
+
+    assert files == {"/etc/svc/svc.env", "-/etc/svc/owner.env", "-/etc/svc/worker.env"}
+    assert "install -D -m 0600 deploy/systemd/svc.env /etc/svc/svc.env" in steps
+    assert "`/etc/svc/owner.env`, mode 0600" in steps
+    assert "`/etc/svc/worker.env`, mode 0600" in steps
+
+
 def test_the_sample_of_settings_agrees_with_the_samples_of_reverse_proxies() -> None:
     given = dict(re.findall(r"^(\w+)=(.*)$", (UNITS / "svc.env").read_text(), re.MULTILINE))
     chosen = settings.read(given)
