@@ -18,6 +18,11 @@ DATA_ROLES: Final = [role for role in RUNTIME_ROLES if role != "svc_authserver"]
 CLOCK_S: Final = 10.0
 """How far two clocks may differ: tokens and codes live for a minute or longer."""
 _MIGRATE: Final = "Run 'svc migrate' of this version, which restores it."
+# Each table has policies and rights of its own, which this file alone knows.
+_POLICIES: Final = (
+    "As the owner ('svc psql'): delete from svc.applied_file where name = 'policies.sql'; and run"
+    " 'svc migrate' of this version, which then writes all policies again."
+)
 _DURABLE: Final = {"fsync": "on", "full_page_writes": "on"}
 _ROLE_SETTINGS: Final = {"timezone": "UTC", "search_path": '""', "lock_timeout": "5s"}
 
@@ -184,7 +189,7 @@ def row_security(deployment: Deployment) -> Iterator[Finding]:
             is_right = False
             yield failed(
                 f"{name} lacks the policy own_rows",
-                f"As the owner ('svc psql'): select svc.secure_user_table('{name}');",
+                _POLICIES,
             )
         for policy in row["open_policies"]:
             is_right = False

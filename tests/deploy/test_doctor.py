@@ -15,6 +15,7 @@ import pytest
 from deploy.doctor import checks, inside
 from deploy.doctor.checks import Outcome, Result
 from deploy.doctor.deployment import Deployment
+from deploy.migrate import migrate
 from deploy.postgres.embedded import EmbeddedPostgres
 from shared import sealing, settings
 from shared.settings import Settings
@@ -134,15 +135,23 @@ def test_a_policy_that_opens_a_table(good: Settings) -> None:
 
 
 def test_a_policy_that_is_missing(good: Settings) -> None:
-    with changed(
-        good,
-        "alter policy own_rows on music.listen rename to other_rows",
-        "alter policy other_rows on music.listen rename to own_rows",
-    ):
+    with psycopg.connect(good.database_url or "", autocommit=True) as owner:
+        owner.execute("drop policy own_rows on health.message")
         text, cure = failure(good, "row-level security")
+        owner.execute("delete from svc.applied_file where name = 'policies.sql'")
+        migrate(good, lambda _: None)
+        readable = owner.execute(
+            "select has_table_privilege('svc_reader', 'health.message', 'select')"
+        ).fetchone()
 
-    assert text == "music.listen lacks the policy own_rows"
-    assert cure == "As the owner ('svc psql'): select svc.secure_user_table('music.listen');"
+    assert text == "health.message lacks the policy own_rows"
+    assert cure == (
+        "As the owner ('svc psql'): delete from svc.applied_file where name = 'policies.sql'; and run"
+        " 'svc migrate' of this version, which then writes all policies again."
+    )
+    assert failures(good, "row-level security") == []
+    # No reader sees these rows, not even those of its person.
+    assert readable == (False,)
 
 
 @pytest.mark.parametrize(
