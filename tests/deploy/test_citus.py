@@ -58,6 +58,10 @@ def test_each_table_has_a_place(cluster: Rows) -> None:
     # A new table is a decision: it belongs to a person, is small, or is for the service alone.
     move(cluster)
 
+    owned = cluster.execute(
+        "select nspname from pg_namespace where nspowner = 'svc_owner'::regrole"
+    ).fetchall()
+    assert {name for (name,) in owned} == set(SCHEMAS)
     tables = cluster.execute(
         """
         select table_schema || '.' || table_name
