@@ -175,6 +175,25 @@ def bind(listen: Listen) -> list[socket.socket]:
         return sockets
 
 
+def listen(addresses: Listen) -> list[socket.socket]:
+    """Return a listening socket for each address. Raises AddressError as ``bind`` does.
+
+    Several processes that start at once may bind sockets to one address, but only one of them can listen.
+    """
+    sockets = bind(addresses)
+    try:
+        for each in sockets:
+            each.listen()
+    except OSError as error:
+        for each in sockets:
+            each.close()
+        where = ", ".join(map(str, addresses.addresses))
+        raise AddressError(
+            f"{addresses.source}: cannot listen on {where}: {error.strerror}"
+        ) from error
+    return sockets
+
+
 def _bind(address: Address, source: str) -> Iterator[socket.socket]:
     missing = 0
     for host in address.hosts:

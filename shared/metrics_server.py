@@ -75,13 +75,13 @@ class _Server(uvicorn.Server):
 
 
 def _free(addresses: Listen, processes: int) -> list[socket.socket]:
-    """Return sockets bound to the addresses of the first process that is not here. Raises AddressError."""
+    """Listen at the addresses of the first process that is not here. Raises AddressError."""
     for number in range(processes - 1):
         try:
-            return listening.bind(addresses.moved(number))
+            return listening.listen(addresses.moved(number))
         except AddressError:
             continue
-    return listening.bind(addresses.moved(processes - 1))
+    return listening.listen(addresses.moved(processes - 1))
 
 
 def registry(readings: Sequence[Readings] = ()) -> CollectorRegistry:

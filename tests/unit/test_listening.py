@@ -1,10 +1,13 @@
 """Addresses to listen on: their spelling, their sources, and pairs that exclude each other."""
 
+from contextlib import ExitStack
+
 import pytest
 
-from shared import listening, settings
+from shared import listening, metrics_server, settings
 from shared.listening import Address, AddressError
 from shared.settings import SettingsError
+from tests.monitoring.scraping import neighbouring_ports
 
 
 @pytest.mark.parametrize(
@@ -91,6 +94,24 @@ def test_two_servers_cannot_listen_on_one_address(one: str, other: str, is_overl
 
     assert bool(first.overlaps(second)) is is_overlap
     assert bool(second.overlaps(first)) is is_overlap
+
+
+def test_processes_that_start_at_once_listen_for_metrics_at_ports_of_their_own() -> None:
+    port = neighbouring_ports(3)
+    listen = listening.Listen("SVC_AUTH_METRICS_LISTEN", (Address("127.0.0.1", port),))
+    with ExitStack() as opened:
+        numbers = []
+        for _ in range(3):
+            # Neither has a task yet that accepts connections.
+            (each,) = metrics_server._free(listen, 3)
+            numbers.append(opened.enter_context(each).getsockname()[1])
+        with pytest.raises(AddressError) as refused:
+            metrics_server._free(listen, 3)
+
+    assert numbers == [port, port + 1, port + 2]
+    assert str(refused.value) == (
+        f"SVC_AUTH_METRICS_LISTEN: cannot listen on 127.0.0.1:{port + 2}: Address already in use"
+    )
 
 
 @pytest.mark.parametrize("name", ["SVC_AUTH_URL", "SVC_BASE_URL"])
