@@ -2,7 +2,8 @@
 
 Each process of a server has an address of its own: the first one the port of the setting, the next one the
 port after it. So every number is that of one process, which is what Prometheus expects of a target, and a
-count needs neither a file nor a lock that processes share. A process that replaces another takes its port.
+count needs neither a file nor a lock that processes share. A process that replaces another takes its port
+when that one has ended.
 
 The address has no credential. It is for the operator's own network, apart from the public addresses.
 """
@@ -28,6 +29,8 @@ from shared import VERSION, listening, metrics
 from shared.listening import AddressError, Listen
 from shared.metrics import BUCKETS_S, Durations, Readings
 
+_RETRY_S: Final = 0.5
+
 log: Final = logging.getLogger("svc.metrics")
 
 
@@ -38,14 +41,8 @@ async def listening_on(
     """Answer with the metrics of this process until the end of the block.
 
     It is one of ``processes`` that are named ``process``. If all their ports are in use, it logs that and
-    does without: a request is worth more than its measurement.
+    answers once one is free; it counts from now on.
     """
-    try:
-        sockets = _free(addresses, processes)
-    except AddressError as error:
-        log.error("no metrics of this process: %s", error)
-        yield
-        return
     known = registry([*readings, lambda: [(metrics.INFO, (process, VERSION, commit), 1)]])
     server = _Server(
         uvicorn.Config(
@@ -57,13 +54,32 @@ async def listening_on(
             server_header=False,
         )
     )
-    serving = asyncio.create_task(server.serve(sockets), name="metrics")
+    serving = asyncio.create_task(_serve(server, addresses, processes), name="metrics")
     try:
         yield
     finally:
         server.should_exit = True
         await serving
         stop_counting()
+
+
+async def _serve(server: uvicorn.Server, addresses: Listen, processes: int) -> None:
+    """Answer until the server is to exit; wait for a free port, but never keep requests waiting for it.
+
+    A process that replaces another one starts before that one has ended, so no port may be free yet.
+    """
+    is_logged = False
+    while not server.should_exit:
+        try:
+            sockets = _free(addresses, processes)
+        except AddressError as error:
+            if not is_logged:
+                log.warning("no metrics of this process until a port is free: %s", error)
+            is_logged = True
+            await asyncio.sleep(_RETRY_S)
+        else:
+            await server.serve(sockets)
+            return
 
 
 class _Server(uvicorn.Server):

@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Final
 
 from resourceserver.api.turns import Turns
-from shared import database, metrics
+from shared import database, listening, metrics, metrics_server
+from shared.listening import Address, Listen
 from shared.metrics import Load
 from shared.pipeline import Pipelines, Step, statement
 from shared.pool import Pool
 from shared.settings import Settings
+from tests.monitoring.scraping import answers, neighbouring_ports
 from tests.waiting import wait_for_async
 
 SLEEP: Final[Step] = (statement("select pg_sleep(5)"), {})
@@ -114,3 +116,18 @@ def test_the_space_of_directories_that_are_not_there_is_left_out(tmp_path: Path)
     )
     assert 0 < free <= size
     assert measured["svc_disk_reserve_bytes", "database"] == 3 * 1024 * 1024
+
+
+def test_a_process_answers_with_its_metrics_once_the_one_that_it_replaces_has_ended() -> None:
+    port = neighbouring_ports(1)
+    listen = Listen("SVC_AUTH_METRICS_LISTEN", (Address("127.0.0.1", port),))
+
+    async def replaced() -> bool:
+        (former,) = listening.listen(listen)
+        async with metrics_server.listening_on(listen, 1, "authserver", "abc1234", ()):
+            await asyncio.sleep(0)
+            former.close()
+            await wait_for_async(lambda: answers(port), "the new process listens")
+        return answers(port)
+
+    assert asyncio.run(replaced()) is False
