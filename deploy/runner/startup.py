@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
+from itertools import combinations
 from typing import Final, NoReturn
 from urllib.parse import urlsplit
 
@@ -254,20 +255,21 @@ def _with_newest_key_alone(chosen: Settings, url: str) -> Settings:
 def _check_addresses(chosen: Settings, services: tuple[_Service, _Service]) -> None:
     """Raise AddressError or RunError where a server could not listen."""
     first, second = (service.listen for service in services)
-    both = first.overlap(second)
-    if both is not None:
-        raise RunError(
-            f"{first.source} and {second.source} both say to listen on {both}: each server needs an "
-            "address of its own, which SVC_AUTH_LISTEN and SVC_BASE_LISTEN can name"
-        )
-    with ExitStack() as bound:
-        for listen in (
-            first,
-            second,
-            *(chosen.auth_metrics, chosen.base_metrics, chosen.worker_metrics),
-        ):
-            for listener in listening.bind(listen):
-                bound.callback(listener.close)
+    of_metrics = (chosen.auth_metrics, chosen.base_metrics, chosen.worker_metrics)
+    for one, other in combinations((first, second, *of_metrics), 2):
+        both = one.overlap(other)
+        if both is not None:
+            whose = "server" if other is second else "of them"
+            named = (
+                ", which SVC_AUTH_LISTEN and SVC_BASE_LISTEN can name" if other is second else ""
+            )
+            raise RunError(
+                f"{one.source} and {other.source} both say to listen on {both}: each {whose} needs an "
+                f"address of its own{named}"
+            )
+    for listen in (first, second, *of_metrics):
+        for listener in listening.bind(listen):
+            listener.close()
 
 
 def _check_roles(chosen: Settings) -> None:

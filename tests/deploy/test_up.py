@@ -298,6 +298,19 @@ def test_a_port_that_is_taken_is_named(
             "SVC_AUTH_LISTEN and SVC_BASE_URL both say to listen on 0.0.0.0:{base}: " + EACH,
         ),
         (
+            {
+                "SVC_BASE_METRICS_LISTEN": "127.0.0.1:9420",
+                "SVC_WORKER_METRICS_LISTEN": "0.0.0.0:9420",
+            },
+            "SVC_BASE_METRICS_LISTEN and SVC_WORKER_METRICS_LISTEN both say to listen on "
+            "127.0.0.1:9420: each of them needs an address of its own",
+        ),
+        (
+            {"SVC_AUTH_METRICS_LISTEN": "127.0.0.1:{base}"},
+            "SVC_BASE_URL and SVC_AUTH_METRICS_LISTEN both say to listen on localhost:{base}: "
+            "each of them needs an address of its own",
+        ),
+        (
             {"SVC_AUTH_URL": "https://a.example", "SVC_BASE_URL": "https://b.example"},
             "SVC_AUTH_URL and SVC_BASE_URL both say to listen on localhost:443: " + EACH,
         ),
