@@ -184,7 +184,7 @@ LIMITS: Final = (
         f"{CONNECTIONS} connections, the default of PostgreSQL",
         lambda need: need.connections > CONNECTIONS,
         "raise `max_connections`; smaller pools (`SVC_PATIENT_CONNECTIONS` and its like); beyond about "
-        "500, PgBouncer 1.21 or newer in transaction mode",
+        "500, PgBouncer in transaction mode",
     ),
     Limit(
         f"{CORES} cores of one database",
