@@ -4,6 +4,7 @@
 """
 
 import os
+import signal
 import subprocess
 import sys
 from contextlib import suppress
@@ -86,6 +87,8 @@ def upgrade_database(chosen: Settings, old_programs: Path | None) -> None:
         raise SettingsError(
             "DATABASE_URL is set: that PostgreSQL is upgraded by the tools that it was installed with"
         )
+    # As after Ctrl-C, what was started ends too.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     upgraded = upgrade.upgrade(chosen.data_dir, old_programs, click.echo)
     if upgraded is None:
         click.echo("the database is of the version of this svc already")

@@ -155,16 +155,18 @@ def test_a_killed_upgrade_leaves_the_old_cluster_and_can_be_run_again(
 def end_pg_upgrade(draft: Path) -> None:
     """End what a killed command has left: a service manager does so too."""
 
-    def left() -> list[int]:
-        return [
-            int(process.name)
-            for process in Path("/proc").glob("[0-9]*")
-            if f"--new-datadir={draft}" in command_of(process)
-        ]
-
-    for pid in left():
+    for pid in left(draft):
         os.kill(pid, signal.SIGKILL)
-    wait_for(lambda: not left(), "the end of pg_upgrade")
+    wait_for(lambda: not left(draft), "the end of pg_upgrade")
+
+
+def left(draft: Path) -> list[int]:
+    """Return the processes of a pg_upgrade that fills ``draft``."""
+    return [
+        int(process.name)
+        for process in Path("/proc").glob("[0-9]*")
+        if f"--new-datadir={draft}" in command_of(process)
+    ]
 
 
 def command_of(process: Path) -> str:
@@ -229,3 +231,25 @@ def test_rights_on_a_function_that_the_new_version_lacks_do_not_end_the_upgrade(
 
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("postgres-15: remove it when you do not need it any more") == 1
+
+
+@pytest.mark.skipif(not (DEBIAN_15 / "initdb").exists(), reason="PostgreSQL 15 is not installed")
+def test_an_upgrade_that_is_asked_to_end_leaves_no_program_running(place: Path) -> None:
+    data_dir = place / "ended"
+    make_older(data_dir, DEBIAN_15)
+    draft = data_dir / "postgres.draft"
+
+    with subprocess.Popen(
+        [*SELF.command, "upgrade-database", "--old-programs", str(DEBIAN_15)],
+        env=ENVIRONMENT | {"SVC_DATA_DIR": str(data_dir)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        wait_for(lambda: left(draft), "pg_upgrade")
+        process.terminate()
+    remaining = left(draft)
+    end_pg_upgrade(draft)
+    second = upgrade(data_dir, DEBIAN_15)
+
+    assert (process.returncode, remaining) == (1, [])
+    assert second.returncode == 0, second.stderr
