@@ -11,7 +11,7 @@ from psycopg import conninfo
 from shared import queries, settings
 from shared.settings import Settings, SettingsError
 
-_SQL: Final = queries.load(Path(__file__).with_name("database.sql"))
+SQL: Final = queries.load(Path(__file__).with_name("database.sql"))
 
 POOLED: Final = (
     "DATABASE_URL leads to a connection pooler, and must name the PostgreSQL server itself; servers and "
@@ -65,7 +65,7 @@ def login(chosen: Settings, role: str) -> str:
 
 def is_pooled(connection: psycopg.Connection[Any]) -> bool:
     """Whether a pooler, such as PgBouncer, stands between: see ``leads_to_pooler``. Raises psycopg.Error."""
-    row = connection.execute(_SQL["backend"], prepare=False).fetchone()
+    row = connection.execute(SQL["backend"], prepare=False).fetchone()
     return row != (connection.info.backend_pid,)
 
 
@@ -75,7 +75,7 @@ async def leads_to_pooler(connection: psycopg.AsyncConnection[Any]) -> bool:
     When a client connects, the server names the process that serves it, for cancelling what it does. A pooler
     has several processes for a client, so it makes that name up. What only forwards bytes passes it on.
     """
-    cursor = await connection.execute(_SQL["backend"], prepare=False)
+    cursor = await connection.execute(SQL["backend"], prepare=False)
     return await cursor.fetchone() != (connection.info.backend_pid,)
 
 
@@ -115,7 +115,7 @@ def _connection_limit(url: str) -> int | None:
     """Return how many connections the server at ``url`` allows this login, or None without an answer."""
     try:
         with psycopg.connect(conninfo.make_conninfo(url, connect_timeout=2)) as connection:
-            row = connection.execute(_SQL["connection_limit"]).fetchone()
+            row = connection.execute(SQL["connection_limit"]).fetchone()
     except psycopg.Error:
         # Requests will report it; a server also starts without its database.
         return None

@@ -96,6 +96,7 @@ BEGIN: Final = statement("begin isolation level repeatable read")
 The second step locks `svc.schema_version`, and the third checks the version."""
 COMMIT: Final = statement("commit")
 _ROLLBACK: Final = statement("rollback")
+_BACKEND: Final = statement(database.SQL["backend"])
 
 
 def _array(values: list[str | None]) -> bytes:
@@ -336,32 +337,49 @@ class Pipeline:
         await asyncio.shield(self._connecting)
 
     async def _make_connection(self) -> None:
+        until = asyncio.get_running_loop().time() + database.WAIT_S
         try:
-            async with asyncio.timeout(database.WAIT_S):
+            async with asyncio.timeout_at(until):
                 connection = await psycopg.AsyncConnection.connect(self.url, autocommit=True)
-                self._is_pooled = await database.leads_to_pooler(connection)
+                self._use(connection)
+                self._is_pooled = await self._leads_to_pooler(connection)
         except TimeoutError as error:
-            raise NotConnectedError("it takes too long to connect") from error
+            failure = NotConnectedError("it takes too long to connect")
+            self._lose(failure)
+            raise failure from error
         except psycopg.OperationalError as error:
-            raise NotConnectedError(str(error)) from error
+            failure = NotConnectedError(str(error))
+            self._lose(failure)
+            raise failure from error
         finally:
             self._connecting = None
         if self.gives_way:
             priority.let_give_way(connection)
+
+    def _use(self, connection: psycopg.AsyncConnection[Any]) -> None:
+        """Send requests on a new connection from now on. Raises OperationalError."""
         connection.pgconn.enter_pipeline_mode()
         self._connection = connection
         self._prepared = {}
+        # Requests that come before the answer prepare nothing either.
+        self._is_pooled = True
         loop = asyncio.get_running_loop()
         self._first_since = loop.time()
         self._rest = loop.call_later(self.idle_s, self._close_if_idle)
         try:
             self._selector = selectors.DefaultSelector()
             self._selector.register(connection.pgconn.socket, selectors.EVENT_READ)
-            asyncio.get_running_loop().add_reader(self._selector.fileno(), self._read)
+            loop.add_reader(self._selector.fileno(), self._read)
         except OSError as error:
-            failure = psycopg.OperationalError(f"the connection cannot be watched: {error}")
-            self._lose(failure)
-            raise failure from error
+            raise psycopg.OperationalError(f"the connection cannot be watched: {error}") from error
+
+    async def _leads_to_pooler(self, connection: psycopg.AsyncConnection[Any]) -> bool:
+        """Whether a pooler stands between (``database.leads_to_pooler``).
+
+        It is asked as a request: psycopg tries for ten seconds to end a statement that takes too long.
+        """
+        (backend,) = await self._send(((_BACKEND, {}),), None, prepare=False)
+        return backend.get_value(0, 0) != b"%d" % connection.info.backend_pid
 
     def _send(
         self, steps: Sequence[Step], sequel: Sequel | None, *, prepare: bool

@@ -18,11 +18,11 @@ import uvloop
 
 from deploy.postgres.embedded import EmbeddedPostgres
 from shared import pipeline
-from shared.pipeline import ConnectionLostError, Pipelines
+from shared.pipeline import ConnectionLostError, NotConnectedError, Pipelines
 from shared.settings import Settings
 from tests.conftest import FAST
-from tests.faults.proxy import Proxy
-from tests.waiting import wait_for_async
+from tests.faults.proxy import Proxy, Trap
+from tests.waiting import wait_for, wait_for_async
 
 ECHO = pipeline.statement("select %(text)s::text")
 PID = pipeline.statement("select pg_backend_pid()::text")
@@ -187,3 +187,27 @@ def test_without_a_free_file_descriptor_a_request_fails_as_without_a_database(
             assert await echo(shared, "later") == b"later"
 
     asyncio.run(main())
+
+
+def test_a_database_that_hangs_while_a_pooler_is_looked_for_is_given_up_and_not_asked_to_cancel(
+    deployment: Settings, way: Proxy
+) -> None:
+    url = way.url(deployment.database_url or "")
+    way.trap = trap = Trap("asked", 10**6, way.stop)
+    with closing(psycopg.connect(url)):
+        before = trap.passed
+    wait_for(lambda: trap.passed > before, "the end of that connection")
+    # The first byte of the first statement.
+    way.trap = Trap("asked", before + 1, way.stop)
+
+    async def ask() -> None:
+        with to(url) as shared:
+            with pytest.raises(NotConnectedError, match="it takes too long to connect"):
+                await echo(shared, "early")
+            sockets = len(way.open_sockets)
+            way.restore()
+
+            assert sockets == 4, "a third connection asked to cancel"
+            assert await echo(shared, "later") == b"later"
+
+    asyncio.run(ask())
