@@ -34,7 +34,7 @@ from tests.conftest import Person
 from tests.oauth.conftest import CHEAP, PASSWORD, visitor_of
 from tests.oauth.visitor import forms
 
-KEY: Final = "the key of these tests"
+KEY: Final = "the long key of the cookies of tests"
 VIEWS: Final = ("/", "/week/{week}")
 WEEK: Final = "/week/2026-W47?metric=focus"
 READ: Final = [scope for scope in SCOPES if scope.startswith("read:")]

@@ -172,7 +172,9 @@ def listening(
 ) -> Iterator[tuple[str, int]]:
     """The address of the authorization server, as an operator runs it."""
     (port,) = processes.free_ports(1)
-    chosen = replace(settings, auth_url=f"http://localhost:{port}")
+    chosen = replace(
+        settings, auth_url=f"http://localhost:{port}", base_url="http://localhost:8401"
+    )
     with processes.running(
         ["auth", "serve"],
         chosen,
