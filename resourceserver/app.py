@@ -99,7 +99,11 @@ def create(
     if receiver is not None:
         queues += [receiver.pieces, receiver.forms]
     if receiving is not None:
-        pools["receivers"] = receiving.threads
+        pools |= {
+            "receivers": receiving.threads,
+            "beats": receiving.pipelines,
+            "receiver_keys": receiving.look_ups,
+        }
         queues += [receiving.opening, receiving.writing, receiving.large]
 
     def readings() -> Iterator[Reading]:

@@ -31,6 +31,7 @@ def service(deployment: Settings, tmp_path_factory: pytest.TempPathFactory) -> I
     chosen = replace(
         deployment,
         log_format="json",
+        receivers=("wakatime",),
         auth_metrics_listen=(Address("127.0.0.1", neighbouring_ports(2)),),
         base_metrics_listen=(Address("127.0.0.1", neighbouring_ports(1)),),
     )
@@ -208,6 +209,12 @@ def test_pools_and_queues_are_read_when_they_are_asked_for(service: Service, ali
     assert value(base, "svc_pool_connections_max", pool="quick") == 2
     assert 1 <= value(base, "svc_pool_connections", pool="quick") <= 2
     assert value(base, "svc_pool_connections_max", pool="ingest") == 3
+    of_receivers = ("receivers", "beats", "receiver_keys")
+    assert [value(base, "svc_pool_connections_max", pool=each) for each in of_receivers] == [
+        2,
+        2,
+        1,
+    ]
     assert value(auth, "svc_pool_connections_max", pool="slow") == 2
     assert value(base, "svc_queue_places", queue="long_reads") == 5
     assert value(base, "svc_queue_places", queue="exports") == 3
