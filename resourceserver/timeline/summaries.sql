@@ -66,7 +66,7 @@ select timezone
 
 -- name: read_marks
 -- Marked days after one date, in order, with the times of their marks. With :quiet, those that were marked within this
--- time are left out if they got a summary within :patience, as svc.people_with_summaries_due does. No lock is taken, so
+-- time are left out if each of their local days got a summary within :patience, as svc.people_with_summaries_due does. No lock is taken, so
 -- no tracker waits during the computation. A mark is visible only when its transaction is committed, so the statements
 -- after this one see the rows of that transaction.
 select date,
@@ -76,10 +76,14 @@ select date,
            -- `offset` makes columns of them.
            select date,
                   marked_at,
-                  date - 1 as first,
-                  date + 1 as last
+                  (date::timestamp at time zone 'UTC' at time zone timezone)::date as first,
+                  (
+                      (date::timestamp + interval '23:59:59') at time zone 'UTC' at time zone timezone
+                  )::date as last
              from activity.summary_due
-            where user_id = %(user_id)s
+             -- The marks of a deleted account are read, and removed.
+             left join identity.user as person on person.user_id = %(user_id)s
+            where summary_due.user_id = %(user_id)s
               and date > %(after)s::date
            offset 0
        ) as due
@@ -87,11 +91,11 @@ select date,
     or marked_at <= now() - %(quiet)s::interval
     or not exists (
            select
-             from activity.daily_summary as recent
-            where recent.user_id = %(user_id)s
-              and recent.date >= due.first
-              and recent.date <= due.last
-              and recent.generated_at > now() - %(patience)s::interval
+             from activity.daily_summary as summary
+            where summary.user_id = %(user_id)s
+              and summary.date >= due.first
+              and summary.date <= due.last
+           having min(summary.generated_at) > now() - %(patience)s::interval
        )
  order by date
  limit %(limit)s::bigint

@@ -2,8 +2,7 @@
 
 -- Up to `p_limit` people with marked days, or with provisional summaries that must become final, in the order of
 -- their ids after `p_after`. A day that was marked within `p_quiet`, because a tracker is writing to it, counts only if
--- it got no summary within `p_patience`; without `p_quiet`, all marks count. The local days of a day in UTC are that one
--- and its neighbours. The worker learns only these ids, and then sees of one person at a time the rows that
+-- one of its local days got no summary within `p_patience`; without `p_quiet`, all marks count. The worker learns only these ids, and then sees of one person at a time the rows that
 -- row-level security shows to a job (policies.sql). Raises 57SV1 and 57SV2 if the worker's version does not fit the
 -- schema (versions.sql).
 -- In PL/pgSQL, because an SQL function locks all its tables before its first statement runs (PostgreSQL 15),
@@ -28,16 +27,22 @@ begin
     (
         select due.user_id
           from activity.summary_due as due
+          left join identity.user as person using (user_id)
+         cross join lateral (
+                   select due.date::timestamp at time zone 'UTC' as starts_at,
+                          (due.date::timestamp + interval '23:59:59') at time zone 'UTC' as ends_at
+               ) as day
          where due.user_id > p_after
            and (
                    p_quiet is null
                    or due.marked_at <= now() - p_quiet
                    or not exists (
                           select
-                            from activity.daily_summary as recent
-                           where recent.user_id = due.user_id
-                             and recent.date between due.date - 1 and due.date + 1
-                             and recent.generated_at > now() - p_patience
+                            from activity.daily_summary as summary
+                           where summary.user_id = due.user_id
+                             and summary.date >= (day.starts_at at time zone person.timezone)::date
+                             and summary.date <= (day.ends_at at time zone person.timezone)::date
+                          having min(summary.generated_at) > now() - p_patience
                       )
                )
          group by due.user_id

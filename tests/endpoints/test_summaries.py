@@ -514,6 +514,23 @@ def test_a_day_that_is_written_to_is_summed_up_at_first_when_it_is_quiet_and_eac
     assert marks(owner) == []
 
 
+def test_a_day_waits_no_longer_because_its_neighbour_was_summed_up_just_now(
+    api: TestClient, deployment: Settings, owner: Rows, alice: Person
+) -> None:
+    for day in ("2025-06-15", "2025-06-16"):
+        post(api, alice, ("Code", "Development", f"{day}T09:00:00Z", f"{day}T10:00:00Z"))
+    make_due(deployment)
+    owner.execute(
+        "update activity.daily_summary set generated_at = now() - interval '40 minutes'"
+        " where date = '2025-06-16'"
+    )
+    mark(owner, alice, "2025-06-15", "2025-06-16")
+
+    count = job(deployment, summaries.make_due)
+
+    assert (count, marks(owner)) == (1, ["2025-06-15"])
+
+
 def test_a_turn_leaves_a_day_that_is_written_to_when_it_sums_up_a_quiet_one(
     api: TestClient, deployment: Settings, owner: Rows, alice: Person
 ) -> None:
