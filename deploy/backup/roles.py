@@ -15,8 +15,12 @@ from psycopg.types.json import Jsonb
 
 from deploy.backup.backups import BackupError
 from shared import queries
+from shared.settings import ROLES
 
 _SQL: Final = queries.load(Path(__file__).with_name("roles.sql"))
+
+_OURS: Final = {"names": ["svc_owner", *(f"svc_{role}" for role in ROLES)]}
+"""The roles of the service (sql/roles.sql). Other programs of the cluster may have roles with such names."""
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -24,13 +28,14 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 def text_of(database: Connection) -> str:
     """Return the roles of the service in this cluster as JSON."""
     with database.cursor(row_factory=dict_row) as cursor:
-        roles = cursor.execute(_SQL["roles"]).fetchall()
-        memberships = cursor.execute(_SQL["memberships"]).fetchall()
+        roles = cursor.execute(_SQL["roles"], _OURS).fetchall()
+        memberships = cursor.execute(_SQL["memberships"], _OURS).fetchall()
         may_read = cursor.execute(_SQL["may_read_verifiers"]).fetchone()
         verifiers: dict[str, str] = {}
         if may_read is not None and may_read["has_table_privilege"]:
             verifiers = {
-                row["name"]: row["verifier"] for row in cursor.execute(_SQL["verifiers"]).fetchall()
+                row["name"]: row["verifier"]
+                for row in cursor.execute(_SQL["verifiers"], _OURS).fetchall()
             }
     for role in roles:
         role["verifier"] = verifiers.get(role["name"])

@@ -14,7 +14,7 @@ select rolname as name,
            '{}'
        ) as settings
   from pg_catalog.pg_roles
- where rolname ~ '^svc_'
+ where rolname = any (%(names)s)
  order by rolname
 
 -- name: may_read_verifiers
@@ -26,7 +26,7 @@ select has_table_privilege('pg_catalog.pg_authid', 'select')
 select rolname as name,
        rolpassword as verifier
   from pg_catalog.pg_authid
- where rolname ~ '^svc_'
+ where rolname = any (%(names)s)
    and rolpassword is not null
 
 -- name: memberships
@@ -37,7 +37,7 @@ select granted.rolname as role,
   from pg_catalog.pg_auth_members
   join pg_catalog.pg_roles as granted on granted.oid = roleid
   join pg_catalog.pg_roles as member on member.oid = pg_auth_members.member
- where granted.rolname ~ '^svc_'
+ where granted.rolname = any (%(names)s)
  group by 1, 2
  order by 1, 2
 

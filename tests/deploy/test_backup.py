@@ -174,6 +174,15 @@ def test_the_roles_have_the_settings_and_memberships_that_they_had(
     assert before == after
 
 
+def test_roles_of_other_programs_stay_out_of_a_backup(source: Source) -> None:
+    with connected(source.settings) as owner, owner.transaction(force_rollback=True):
+        owner.execute("create role svc_billing login password 'of another program'")
+        named = [role["name"] for role in json.loads(roles.text_of(owner))["roles"]]
+
+    assert len(named) == 6
+    assert "svc_billing" not in named
+
+
 def test_live_tokens_answer_and_revoked_ones_do_not(source: Source, restored: Settings) -> None:
     with resources(restored) as client:
         statuses = [
