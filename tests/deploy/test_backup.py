@@ -424,9 +424,10 @@ def test_keys_of_another_deployment_are_refused(
     assert is_empty(new_database)
 
 
-def test_a_login_that_is_no_superuser_restores_and_backs_up(
-    source: Source, taken: Path, place: Path
-) -> None:
+def test_a_login_that_is_no_superuser_restores_and_backs_up(source: Source, place: Path) -> None:
+    # Other tests have written to the source since they took theirs.
+    run(source.settings, "backup", str(place / "fresh"), "--keys", str(place / "keys"))
+    (taken,) = backups.complete(place / "fresh")
     # As docs/INSTALL.md sets up a PostgreSQL of the operator's own.
     foreign = FAST | {"svc.is_embedded": "off"}
     with EmbeddedPostgres(place / "foreign", settings=foreign) as server:
