@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.bench.memory import CGROUPS, deployment, has_demo, load, processes, total
-from tests.deploy.conftest import fast_copy, reachable_directory
+from tests.deploy.conftest import ON_DISK, fast_copy, reachable_directory
 from tests.deploy.runner import Runner, addresses, fields
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the kernel counts shared memory")
@@ -33,7 +33,8 @@ def test_a_machine_of_512_mb_is_enough_for_a_year_and_eight_requests_at_once() -
     # Without memory cgroups that this user may make, the sum of all processes is bounded alone.
     can_limit = os.access(CGROUPS, os.W_OK) and (CGROUPS / "memory.limit_in_bytes").exists()
     with (
-        reachable_directory() as parent,
+        # A file system in memory would count as memory of the processes.
+        reachable_directory(ON_DISK) as parent,
         deployment(parent, limit_mib=512 if can_limit else None) as runner,
     ):
         servers = [runner.child(words) for words in ("auth serve", "resource serve")]
