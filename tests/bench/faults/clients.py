@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 import httpx2
@@ -101,7 +102,7 @@ def read(record: Record, base_url: str, token: str) -> None:
         for path in itertools.cycle(READS):
             if record.is_over.is_set():
                 return
-            record.send("read", lambda path=path: client.get(path))  # type: ignore[misc]
+            record.send("read", partial(client.get, path))
             record.pause()
 
 
@@ -119,9 +120,7 @@ def track(record: Record, base_url: str, token: str, name: str) -> None:
                     return
                 answer = record.send(
                     "batch",
-                    lambda events=events: client.post(  # type: ignore[misc]
-                        "/api/v1/ingest/app-sessions", json={"events": events}
-                    ),
+                    partial(client.post, "/api/v1/ingest/app-sessions", json={"events": events}),
                 )
                 record.pause()
             if answer.status_code == 200:
@@ -148,10 +147,7 @@ def assist(record: Record, base_url: str, token: str) -> None:
         for tool, arguments in itertools.cycle(TOOLS):
             if record.is_over.is_set():
                 return
-            record.send(
-                "tool",
-                lambda tool=tool, given=arguments: assistant.call(tool, **given),  # type: ignore[misc]
-            )
+            record.send("tool", partial(assistant.call, tool, **arguments))
             # It keeps all its answers, for tests.
             assistant.log.clear()
             record.pause(THINKING_S)
