@@ -43,6 +43,7 @@ Contestant = Callable[[], float]
 
 LABELS: Final = {
     "tool me": "GET /api/v1/me",
+    "tool ping": "POST /mcp, ping: the token and the protocol",
     "tool call": "POST /mcp, the same question",
     "tool status": "POST /mcp, get_data_status",
     "tool day": "POST /mcp, get_day",
@@ -89,6 +90,7 @@ def contestants(
     me = f"GET {_ME.path} HTTP/1.1\r\n{authorization}\r\n"
     return {
         "tool me": ask(lambda: [me] * connections),
+        "tool ping": ask(lambda: [_ping(authorization)] * connections),
         "tool call": ask(lambda: [_call("who_am_i", authorization)] * connections),
         "tool status": ask(lambda: [_call("get_data_status", authorization)] * connections),
         "tool day": ask(lambda: [_call("get_day", authorization)] * connections),
@@ -101,6 +103,11 @@ def _call(tool: str, authorization: str) -> str:
     return _request("tools/call", {"name": tool, "arguments": {}}, headers)
 
 
+def _ping(headers: str) -> str:
+    """Return a request that reads nothing but the token: what every other message costs at least."""
+    return _post({"jsonrpc": "2.0", "id": 1, "method": "ping"}, headers)
+
+
 def _request(method: str, params: dict[str, object], headers: str) -> str:
     meta = {
         "io.modelcontextprotocol/protocolVersion": MODERN,
@@ -108,10 +115,13 @@ def _request(method: str, params: dict[str, object], headers: str) -> str:
         "io.modelcontextprotocol/clientInfo": {"name": "bench", "version": "1"},
     }
     message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params | {"_meta": meta}}
+    return _post(message, f"{headers}MCP-Protocol-Version: {MODERN}\r\nMcp-Method: {method}\r\n")
+
+
+def _post(message: dict[str, object], headers: str) -> str:
     body = json.dumps(message)
     return (
         f"POST /mcp HTTP/1.1\r\n{headers}Content-Type: application/json\r\n"
         "Accept: application/json, text/event-stream\r\n"
-        f"MCP-Protocol-Version: {MODERN}\r\nMcp-Method: {method}\r\n"
         f"Content-Length: {len(body)}\r\n\r\n{body}"
     )
