@@ -45,6 +45,7 @@ def send_ready_once_answered(
 
 def _await(notify_socket: str, addresses: Sequence[tuple[str, int]], path: str) -> None:
     while not answers(addresses, path):
+        # A server that begins to answer sends no signal, so it is asked again and again.
         time.sleep(_PAUSE_S)
     send(notify_socket, READY)
 

@@ -94,6 +94,7 @@ class Copy:
         while (status := self.poll()) is None:
             if until is not None and time.monotonic() >= until:
                 raise subprocess.TimeoutExpired("svc", timeout or 0.0)
+            # The system has no wait for a process that ends after a time.
             time.sleep(_PAUSE_S)
         return status
 
