@@ -37,8 +37,8 @@ from tests.conftest import FAST, Person, person
 from tests.deploy.conftest import reachable_directory
 from tests.waiting import wait_for, wait_for_async
 
-RESERVE: Final = 64
-"""The MiB that the servers of these tests keep free."""
+RESERVE: Final = 192
+"""The MiB that the servers of these tests keep free: more than is written in the second between two looks."""
 MORE_THAN_ANY_DISK: Final = 10**9 - 1
 INGEST: Final = "/api/v1/ingest/app-sessions"
 
@@ -162,14 +162,15 @@ def test_a_full_disk_refuses_events_before_postgres_has_to_stop(
         "message": "the disk of this service is full; try again later",
     }
     assert answer.headers["retry-after"] == "60"
-    assert left > (RESERVE - 40) * MIB
+    assert 0 < left < RESERVE * MIB
     assert small.stored - stored == accepted + 1000 > 1000
     assert (health.status_code, health.json()["status"]) == (200, "ok")
     assert health.json()["storage"]["status"] == "full"
-    assert RESERVE - 40 < health.json()["storage"]["free_mib"] < RESERVE
+    assert 0 < health.json()["storage"]["free_mib"] < RESERVE
     assert (ready.status_code, read.status_code) == (200, 200)
     assert after["status"] == "ok"
     logged = (tmp_path / "log").read_text()
+    assert "the database has no space left" not in logged
     assert logged.count("the disk of the database is full") == 1
     assert logged.count("there is space again") == 1
 
