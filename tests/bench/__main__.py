@@ -8,11 +8,9 @@ import json
 import os
 import re
 import shutil
-import signal
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -37,7 +35,7 @@ from shared import SCHEMA_VERSION, database, tokens
 from shared.listening import port_of
 from shared.settings import Settings
 from tests import processes
-from tests.bench import assistants
+from tests.bench import assistants, scratch
 from tests.bench.ingest import Contest, memory
 from tests.bench.load import Order
 from tests.bench.probe import CLIENT_ID
@@ -383,11 +381,5 @@ def uvicorn(
 
 
 if __name__ == "__main__":
-    # As for Ctrl-C: every process that this one has started is ended.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    scratch = Path(tempfile.mkdtemp(prefix="svc-bench-"))
-    scratch.chmod(0o755)
-    try:
-        bench(scratch)
-    finally:
-        shutil.rmtree(scratch)
+    with scratch.directory() as directory:
+        bench(directory)

@@ -15,10 +15,7 @@ import json
 import math
 import os
 import random
-import signal
 import statistics
-import sys
-import tempfile
 import time
 from collections import deque
 from collections.abc import Callable
@@ -43,6 +40,7 @@ from resourceserver.integrations.formats.apple_health import APPLE_HEALTH
 from resourceserver.integrations.formats.google_location import RECORDS as GOOGLE_RECORDS
 from resourceserver.integrations.imports import files
 from shared.settings import Settings
+from tests.bench import scratch
 
 ROUNDS: Final = 3
 RECORDS: Final = 75_000
@@ -268,12 +266,9 @@ def main(records: int, rounds: int, names: tuple[str, ...]) -> None:
 
     A long file, such as one of 1,000,000 records, spreads what an import costs once over more records.
     """
-    # As by Ctrl-C: everything that was started ends too.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     contests = tuple(each for each in CONTESTS if not names or each.title.startswith(names))
-    with tempfile.TemporaryDirectory(prefix="svc-bench-") as name:
-        Path(name).chmod(0o755)
-        bench(Path(name), records, rounds, contests)
+    with scratch.directory() as directory:
+        bench(directory, records, rounds, contests)
 
 
 if __name__ == "__main__":

@@ -6,11 +6,7 @@ sends batches and reads one after the other. Processor time counts, of the serve
 """
 
 import json
-import shutil
-import signal
 import statistics
-import sys
-import tempfile
 from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -28,7 +24,7 @@ from deploy.postgres.embedded import EmbeddedPostgres
 from shared import queries
 from shared.settings import Settings
 from tests import processes
-from tests.bench import figures
+from tests.bench import figures, scratch
 from tests.bench.receivers import Clock, postmaster
 from tests.client import NO_TLS
 from tests.conftest import Person, person
@@ -185,11 +181,5 @@ def bench(directory: Path) -> None:
 
 
 if __name__ == "__main__":
-    # As for Ctrl-C: every process that this one has started is ended.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    scratch = Path(tempfile.mkdtemp(prefix="svc-bench-"))
-    scratch.chmod(0o755)
-    try:
-        bench(scratch)
-    finally:
-        shutil.rmtree(scratch)
+    with scratch.directory() as directory:
+        bench(directory)

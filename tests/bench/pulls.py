@@ -6,11 +6,7 @@ the pulling thread, which includes TLS, and of the database count; waiting does 
 figures are for a reader.
 """
 
-import shutil
-import signal
 import statistics
-import sys
-import tempfile
 import threading
 import time
 from contextlib import closing
@@ -27,6 +23,7 @@ from resourceserver.integrations.pulls.turn import Pulls
 from shared.sealing import Opener
 from shared.settings import Settings
 from tests import https
+from tests.bench import scratch
 from tests.bench.receivers import cpu_of_database_ms, postmaster
 from tests.conftest import Person, person
 from tests.https import Request, plain
@@ -96,11 +93,5 @@ def row(title: str, costs: list[tuple[float, float]]) -> None:
 
 
 if __name__ == "__main__":
-    # As for Ctrl-C: every process that this one has started is ended.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    scratch = Path(tempfile.mkdtemp(prefix="svc-bench-"))
-    scratch.chmod(0o755)
-    try:
-        bench(scratch)
-    finally:
-        shutil.rmtree(scratch)
+    with scratch.directory() as directory:
+        bench(directory)

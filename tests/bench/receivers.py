@@ -7,11 +7,7 @@ new. Nothing here asserts: the figures are for a reader.
 
 import json
 import os
-import shutil
-import signal
 import statistics
-import sys
-import tempfile
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -27,7 +23,7 @@ from deploy.migrate import migrate
 from deploy.postgres.embedded import EmbeddedPostgres
 from shared.settings import Settings
 from tests import processes
-from tests.bench import figures
+from tests.bench import figures, scratch
 from tests.bench.ingest import People
 from tests.client import NO_TLS
 from tests.connecting import connect
@@ -244,11 +240,5 @@ def table(ingest: Contestant, receiver: Contestant) -> None:
 
 
 if __name__ == "__main__":
-    # As for Ctrl-C: every process that this one has started is ended.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    scratch = Path(tempfile.mkdtemp(prefix="svc-bench-"))
-    scratch.chmod(0o755)
-    try:
-        bench(scratch)
-    finally:
-        shutil.rmtree(scratch)
+    with scratch.directory() as directory:
+        bench(directory)

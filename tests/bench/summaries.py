@@ -8,10 +8,7 @@ figures are for a reader.
 """
 
 import asyncio
-import shutil
-import signal
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -35,7 +32,7 @@ from resourceserver.worker.turns import Outcome, Turn
 from shared import database, queries
 from shared.pool import Pool
 from shared.settings import Settings
-from tests.bench import figures
+from tests.bench import figures, scratch
 from tests.bench.receivers import cpu_of_database_ms, postmaster
 from tests.conftest import person
 
@@ -183,14 +180,8 @@ def row(title: str, cost: Cost, people: int) -> None:
 @click.option("--people", default=1000, show_default=True, help="How many people are active.")
 def main(people: int) -> None:
     """Measure turns of rollups and summaries."""
-    # As for Ctrl-C: every process that this one has started is ended.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    scratch = Path(tempfile.mkdtemp(prefix="svc-bench-"))
-    scratch.chmod(0o755)
-    try:
-        bench(scratch, people)
-    finally:
-        shutil.rmtree(scratch)
+    with scratch.directory() as directory:
+        bench(directory, people)
 
 
 if __name__ == "__main__":

@@ -10,12 +10,9 @@ tables of this one.
 """
 
 import os
-import shutil
-import signal
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -36,6 +33,7 @@ from resourceserver.mcp.tools import TOOLS
 from shared import settings
 from shared.settings import Settings
 from tests import processes
+from tests.bench import scratch
 from tests.bench.years import SQL
 from tests.conftest import Person
 from tests.mcp.assistant import Assistant
@@ -358,14 +356,8 @@ def bench(commit: str, directory: Path) -> None:
 @click.argument("commit")
 def main(commit: str) -> None:
     """Measure this version beside COMMIT."""
-    # As for Ctrl-C: every process that this one has started is ended.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    scratch = Path(tempfile.mkdtemp(prefix="svc-bench-"))
-    scratch.chmod(0o755)
-    try:
-        bench(commit, scratch)
-    finally:
-        shutil.rmtree(scratch)
+    with scratch.directory() as directory:
+        bench(commit, directory)
 
 
 if __name__ == "__main__":

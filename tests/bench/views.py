@@ -12,11 +12,7 @@ import asyncio
 import gzip
 import re
 import secrets
-import shutil
-import signal
 import statistics
-import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -42,7 +38,7 @@ from resourceserver.timeline import rollups, rounds, summaries
 from shared import database, queries
 from shared.settings import Settings
 from tests import processes
-from tests.bench import years
+from tests.bench import scratch, years
 from tests.conftest import Person
 from tests.dashboard.test_views import takes_a_range
 
@@ -305,14 +301,8 @@ def bench(directory: Path) -> None:
 @click.command()
 def main() -> None:
     """Measure all views for a heavy user."""
-    # As for Ctrl-C: every process that this one has started is ended.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    scratch = Path(tempfile.mkdtemp(prefix="svc-bench-"))
-    scratch.chmod(0o755)
-    try:
-        bench(scratch)
-    finally:
-        shutil.rmtree(scratch)
+    with scratch.directory() as directory:
+        bench(directory)
 
 
 if __name__ == "__main__":

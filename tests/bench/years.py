@@ -14,11 +14,8 @@ import asyncio
 import json
 import math
 import multiprocessing
-import shutil
-import signal
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -40,6 +37,7 @@ from shared import database, queries
 from shared.listening import port_of
 from shared.settings import Settings
 from tests import processes
+from tests.bench import scratch
 from tests.bench.ingest import People, Posting
 from tests.conftest import Person
 
@@ -347,14 +345,8 @@ def bench(directory: Path, a_day: int) -> None:
 @click.option("--sessions-a-day", default=300, show_default=True, help="How busy the life is.")
 def main(sessions_a_day: int) -> None:
     """Measure long ranges."""
-    # As for Ctrl-C: every process that this one has started is ended.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    scratch = Path(tempfile.mkdtemp(prefix="svc-bench-"))
-    scratch.chmod(0o755)
-    try:
-        bench(scratch, sessions_a_day)
-    finally:
-        shutil.rmtree(scratch)
+    with scratch.directory() as directory:
+        bench(directory, sessions_a_day)
 
 
 if __name__ == "__main__":

@@ -6,10 +6,7 @@ quiet one. The outcomes of her requests stand under the line, since an attack th
 never gets through, proves nothing.
 """
 
-import signal
 import statistics
-import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -28,6 +25,7 @@ from deploy.migrate import migrate
 from deploy.postgres.embedded import EmbeddedPostgres
 from shared.settings import Settings
 from tests import processes
+from tests.bench import scratch
 from tests.bench.neighbours import accounts, bob, mallory
 from tests.bench.neighbours.accounts import Owner, Preparation, person, refresh_token
 from tests.bench.neighbours.bob import USUAL, Bob, Call
@@ -188,12 +186,9 @@ def bench(directory: Path, lines: tuple[Line, ...]) -> None:
 @click.argument("names", nargs=-1)
 def main(names: tuple[str, ...]) -> None:
     """Measure all lines, or those whose names begin with one of NAMES."""
-    # As by Ctrl-C: everything that was started ends too.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     lines = tuple(line for line in LINES if not names or line.name.startswith(names))
-    with tempfile.TemporaryDirectory(prefix="svc-bench-") as name:
-        Path(name).chmod(0o755)
-        bench(Path(name), lines)
+    with scratch.directory() as directory:
+        bench(directory, lines)
 
 
 if __name__ == "__main__":
