@@ -38,8 +38,9 @@ from tests.processes import AUTH_ROLES, RESOURCE_ROLES, Service
 EMAIL: Final = "alice.by.the.river@example.org"
 PASSWORD: Final = "a heron waits in the shallow river"
 ME: Final = "/api/v1/me"
+DEVICE_CODE: Final = "urn:ietf:params:oauth:grant-type:device_code"
 
-TOKEN: Final = re.compile(r"svc_(?:dt|rt|ac|ss|ln|rq|ik)_[0-9A-Za-z]{71}")
+TOKEN: Final = re.compile(r"svc_(?:dt|rt|ac|dc|ss|ln|rq|st|ut|ik)_[0-9A-Za-z]{71}")
 FORM_TOKEN: Final = re.compile(r'name="csrf" value="([^"]+)"')
 
 
@@ -255,6 +256,32 @@ class Run:
         pair = application.exchange(code, code_verifier=verifier).json()
         assert application.refresh(pair["refresh_token"]).status_code == 200
 
+    def authorize_devices(self, visitor: Visitor) -> None:
+        """Let one device redeem its code, refuse a second one, and leave a third one waiting."""
+        registered = self.auth.post(
+            "/oauth/register",
+            json={
+                "client_name": "Tracker",
+                "redirect_uris": [CALLBACK],
+                "grant_types": [DEVICE_CODE],
+            },
+        ).json()
+        named = {"client_id": registered["client_id"]}
+        for decision, status in (("allow", 200), ("decline", 400), (None, 400)):
+            codes = self.auth.post(
+                "/oauth/device_authorization", data=named | {"scope": "read:profile"}
+            ).json()
+            user_code = self.secrets.note("user code", codes["user_code"])
+            self.secrets.note("user code without hyphen", user_code.replace("-", ""))
+            if decision is not None:
+                page = visitor.follow(visitor.submit(visitor.get("/device"), user_code=user_code))
+                assert visitor.submit(page, decision=decision).status_code == 200
+            polled = self.auth.post(
+                "/oauth/token",
+                data=named | {"grant_type": DEVICE_CODE, "device_code": codes["device_code"]},
+            )
+            assert polled.status_code == status
+
     def decline(self, visitor: Visitor, application: Application) -> None:
         """Decline, and request things that do not exist."""
         for changed in ({}, {"scope": "read:minds"}):
@@ -449,6 +476,7 @@ def test_no_secret_of_a_run_is_in_the_database_or_in_a_log(
         deployment,
         receivers=RECEIVERS,
         refresh_retry_s=30,
+        device_authorization=True,
         sealing_public_key=sealing.public_key_of(sealing.new_private_key()),
     )
     with (
@@ -464,6 +492,7 @@ def test_no_secret_of_a_run_is_in_the_database_or_in_a_log(
         application = Application(auth, registered["client_id"])
         run.sign_in(visitor)
         given = run.exchange_and_refresh(visitor, application)
+        run.authorize_devices(visitor)
         run.decline(visitor, application)
         run.misplace(application, given)
         run.register_with_secrets()
@@ -484,6 +513,7 @@ def test_no_secret_of_a_run_is_in_the_database_or_in_a_log(
     assert all(hashlib.sha256(token.encode()).hexdigest() in stored for token in given)
     assert set(secrets.forbidden.values()) > {
         "svc_ac_",
+        "svc_dc_",
         "svc_dt_",
         "svc_ik_",
         "svc_ln_",
@@ -492,6 +522,7 @@ def test_no_secret_of_a_run_is_in_the_database_or_in_a_log(
         "svc_ss_",
         "cookie",
         "form token",
+        "user code",
     }
     assert "starting PostgreSQL" in logs["postgres.log"] or "TEST_DATABASE_URL" in os.environ
     assert "route=token method=POST status=200" in logs["auth.log"]
