@@ -1,9 +1,11 @@
 """Compressed answers (RFC 9110, section 12.5.3), for bodies that are large enough to gain by it."""
 
+import zlib
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware.gzip import GZipResponder, IdentityResponder
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -11,6 +13,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 SMALLEST: Final = 1024
 """The smallest body that is compressed, in bytes."""
 LEVEL: Final = 5
+_LARGE: Final = 64 * 1024
+"""The smallest body that is compressed by the middleware, which uses a thread for very large ones."""
+_GZIP: Final = 16
+"""What zlib adds to the size of a window for the format of gzip."""
 
 
 @dataclass(frozen=True)
@@ -34,11 +40,13 @@ class Packing:
 
 def accepts_gzip(headers: Headers) -> bool:
     """Tell whether a client accepts gzip: by that name or by ``*``, and with a quality above 0."""
-    qualities = dict(
-        _coding(element)
-        for each in headers.getlist("accept-encoding")
-        for element in each.split(",")
-    )
+    return _accepts_gzip(tuple(headers.getlist("accept-encoding")))
+
+
+# Clients send very few different values.
+@lru_cache(maxsize=64)
+def _accepts_gzip(accepted: tuple[str, ...]) -> bool:
+    qualities = dict(_coding(element) for each in accepted for element in each.split(","))
     return qualities.get("gzip", qualities.get("x-gzip", qualities.get("*", 0.0))) > 0
 
 
@@ -53,6 +61,17 @@ def _coding(element: str) -> tuple[str, float]:
     return name.strip().lower(), quality
 
 
+def compressed(body: bytes) -> bytes:
+    """Return a body as a gzip member.
+
+    The window is not longer than the body needs. zlib fills it with zeros first, and that takes several times
+    as long for the longest window, with its tables 256 KB, as to compress a body of a kilobyte.
+    """
+    window = min(max(len(body).bit_length(), 9), zlib.MAX_WBITS)
+    compressor = zlib.compressobj(LEVEL, zlib.DEFLATED, _GZIP + window, window - 7)
+    return compressor.compress(body) + compressor.flush()
+
+
 def packed(response: Response) -> Response:
     """Return a response that is compressed if its body is large and the client accepts gzip."""
     return response if len(response.body) < SMALLEST else _Packed(response)
@@ -64,4 +83,14 @@ class _Packed(Response):
         self.raw_headers = response.raw_headers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await Packing(self.response)(scope, receive, send)
+        response = self.response
+        if len(response.body) >= _LARGE:
+            await Packing(response)(scope, receive, send)
+            return
+        headers = MutableHeaders(raw=response.raw_headers)
+        headers.add_vary_header("Accept-Encoding")
+        if accepts_gzip(Headers(scope=scope)):
+            response.body = compressed(bytes(response.body))
+            headers["Content-Encoding"] = "gzip"
+            headers["Content-Length"] = str(len(response.body))
+        await response(scope, receive, send)

@@ -147,7 +147,9 @@ class MCPEndpoint:
         if origins and is_welcome:
             response.headers["Access-Control-Allow-Origin"] = origins[0]
             response.headers["Access-Control-Expose-Headers"] = _EXPOSED
-        await packing.packed(response)(scope, receive, send)
+        if "content-encoding" not in response.headers:
+            response = packing.packed(response)
+        await response(scope, receive, send)
 
     async def _post(self, request: Request) -> Response:
         try:
