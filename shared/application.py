@@ -158,12 +158,14 @@ class Guard:
 class Paths:
     """The routes of an application by their path and method.
 
-    An async function without middleware and without parameters in its path is called directly. All other
-    routes, and paths without a route, are left to the router.
+    An async function without middleware, and an application that answers every method, is called directly if
+    its path has no parameters. All other routes, and paths without a route, are left to the router.
     """
 
     handlers: Mapping[str, Mapping[str, tuple[Route, Handler]]]
     """By path and method."""
+    apps: Mapping[str, Route]
+    """The routes of applications by path."""
     router: ASGIApp
 
     @classmethod
@@ -173,25 +175,33 @@ class Paths:
         They come before the others, whatever the order of ``routes``.
         """
         handlers: dict[str, dict[str, tuple[Route, Handler]]] = {}
+        apps: dict[str, Route] = {}
         for route in routes:
-            if isinstance(route, Route) and _is_plain(route):
+            if not isinstance(route, Route) or route.param_convertors:
+                continue
+            if _is_plain(route):
                 methods = handlers.setdefault(route.path, {})
                 for method in route.methods or ():
                     methods.setdefault(method, (route, route.endpoint))
-        return cls(handlers, router)
+            elif route.methods is None:
+                apps.setdefault(route.path, route)
+        return cls(handlers, apps, router)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request (ASGI)."""
-        methods = self.handlers.get(scope["path"]) if scope["type"] == "http" else None
+        is_http = scope["type"] == "http"
+        methods = self.handlers.get(scope["path"]) if is_http else None
         found = None if methods is None else methods.get(scope["method"])
-        if found is None:
+        if found is not None:
+            scope["route"], handler = found
+            scope["path_params"] = {}
+            response = await handler(Request(scope, receive, send))
+            await response(scope, receive, send)
+        elif is_http and (route := self.apps.get(scope["path"])) is not None:
+            scope["route"], scope["path_params"] = route, {}
+            await route.app(scope, receive, send)
+        else:
             await self.router(scope, receive, send)
-            return
-        route, handler = found
-        scope["route"] = route
-        scope["path_params"] = {}
-        response = await handler(Request(scope, receive, send))
-        await response(scope, receive, send)
 
 
 def _is_plain(route: Route) -> bool:
@@ -199,5 +209,4 @@ def _is_plain(route: Route) -> bool:
     while isinstance(endpoint, partial):
         endpoint = endpoint.func
     # Middleware and applications are objects; Starlette wraps a function without middleware in a function.
-    is_function = inspect.isfunction(route.app) and inspect.iscoroutinefunction(endpoint)
-    return is_function and not route.param_convertors
+    return inspect.isfunction(route.app) and inspect.iscoroutinefunction(endpoint)

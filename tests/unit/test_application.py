@@ -60,6 +60,14 @@ class BrokenOff:
         await broken_off(scope, receive, send)
 
 
+class Echo:
+    """An application that names the method and the route of a request."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        answer = PlainTextResponse(f"{scope['method']} {scope['route'].name}")
+        await answer(scope, receive, send)
+
+
 class Outer:
     """A middleware that adds a header with the paths that it has seen."""
 
@@ -110,6 +118,9 @@ def client() -> Iterator[AppClient]:
             Route("/unknown", unknown),
             Route("/fails-twice", fails_twice),
             Route("/broken-off", BrokenOff()),
+            Route("/echo", hello, methods=["PUT"], name="put to it"),
+            Route("/echo", Echo(), name="echo"),
+            Route("/echo", BrokenOff(), name="never seen"),
             Route("/known-behind", known, middleware=[Middleware(Outer, name="route")]),
         ],
         refusals=Refusals(
@@ -140,6 +151,13 @@ def test_the_first_route_of_a_path_and_method_answers(client: AppClient) -> None
     assert client.get("/hello").text == "hello by GET"
     assert client.put("/hello").text == "hello by PUT"
     assert client.head("/hello").status_code == 200
+
+
+def test_an_application_answers_every_method_of_its_path(client: AppClient) -> None:
+    assert client.get("/echo").text == "GET echo"
+    assert client.request("PURGE", "/echo").text == "PURGE echo"
+    assert client.put("/echo").text == "hello by PUT"
+    assert client.get("/echo/").status_code == 404
 
 
 def test_functions_that_are_not_async_and_paths_with_parameters_work_too(client: AppClient) -> None:
