@@ -1,40 +1,64 @@
 -- Rows as answers and the export have them. Each fragment has the columns of one `line`, about a table row whose
 -- name its description says.
 
--- fragment: device_sums
--- The events of each device, all streams together.
--- gives: device_sum (device_id, event_count, last_event_at, last_sync_at, source, streams)
-device_sum as materialized (
+-- fragment: tracked_devices
+-- The devices, and the events of each, all streams together. Each stream has a device, but a full join is never a nested
+-- loop: where the planner expects a few devices, each of a thousand would be compared with the streams of all others.
+-- gives: tracked_device (device_id, display_name, event_count, first_seen_at, last_event_at, last_sync_at, name,
+--                        platform, retired_at, source, streams)
+tracked_device as materialized (
     select device_id,
-           array_agg(stream order by stream) as streams,
-           (array_agg(source order by last_sync_at desc nulls last, stream))[1] as source,
-           max(last_sync_at) as last_sync_at,
-           max(last_event_at) as last_event_at,
-           sum(event_count)::bigint as event_count
-      from activity.device_stream
-     where user_id = %(user_id)s
-     group by device_id
+           device.name,
+           device.display_name,
+           device.platform,
+           device.first_seen_at,
+           device.retired_at,
+           device_sum.streams,
+           device_sum.source,
+           device_sum.last_sync_at,
+           device_sum.last_event_at,
+           device_sum.event_count
+      from (
+               select device_id,
+                      name,
+                      display_name,
+                      platform,
+                      first_seen_at,
+                      retired_at
+                 from activity.device
+                where user_id = %(user_id)s
+           ) as device
+      full join (
+               select device_id,
+                      array_agg(stream order by stream) as streams,
+                      (array_agg(source order by last_sync_at desc nulls last, stream))[1] as source,
+                      max(last_sync_at) as last_sync_at,
+                      max(last_event_at) as last_event_at,
+                      sum(event_count)::bigint as event_count
+                 from activity.device_stream
+                where user_id = %(user_id)s
+                group by device_id
+           ) as device_sum using (device_id)
 ),
 
 -- fragment: tracker
--- A `device`, and its number of events. One that has sent something since it was retired is in use again.
--- needs: device_sum (event_count, last_event_at, last_sync_at, source, streams)
+-- A tracked `device`. One that has sent something since it was retired is in use again.
 select device.device_id as id,
        device.name,
        device.display_name,
        device.platform,
-       device_sum.source,
-       coalesce(device_sum.streams, '{}') as streams,
+       device.source,
+       coalesce(device.streams, '{}') as streams,
        svc.instant(device.first_seen_at) as first_seen_at,
-       svc.instant(device_sum.last_sync_at) as last_sync_at,
-       svc.instant(device_sum.last_event_at) as last_event_at,
-       coalesce(device_sum.event_count, 0) as event_count,
+       svc.instant(device.last_sync_at) as last_sync_at,
+       svc.instant(device.last_event_at) as last_event_at,
+       coalesce(device.event_count, 0) as event_count,
        case
-           when device_sum.last_sync_at > now() - interval '24 hours' then 'active'
+           when device.last_sync_at > now() - interval '24 hours' then 'active'
            else 'stale'
        end as status,
        case
-           when (device_sum.last_sync_at > device.retired_at) is not true then svc.instant(device.retired_at)
+           when (device.last_sync_at > device.retired_at) is not true then svc.instant(device.retired_at)
        end as retired_at
 
 -- fragment: summary

@@ -124,17 +124,15 @@ select row_to_json(line)::text
 -- name: devices
 -- Devices, and the number of events of each.
 with
---include device_sums
+--include tracked_devices
 listed as (
     select device.first_seen_at,
            device.device_id,
            row_to_json(line)::text as line
-      from activity.device
-      left join device_sum using (device_id)
+      from tracked_device as device
      cross join lateral (
 --include tracker
            ) as line
-     where device.user_id = %(user_id)s
 )
 select line
   from listed

@@ -1,12 +1,15 @@
 """GET /api/v1/devices."""
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import psycopg
 from starlette.testclient import TestClient
 
-from tests.conftest import Person
+from resourceserver.endpoints.devices import SQL
+from shared import SCHEMA_VERSION, pipeline, tokens
+from tests.conftest import Connect, Person
 from tests.endpoints.test_app_usage import event
 
 PATH = "/api/v1/devices"
@@ -196,3 +199,71 @@ def test_bob_sees_nothing_of_alices(api: TestClient, alice: Person, bob: Person)
         "has_more": False,
         "next_cursor": None,
     }
+
+
+def rows_compared(node: dict[str, Any]) -> Iterator[int]:
+    """Yield the number of rows that each node of a plan has returned or left out, in all its runs."""
+    left_out = sum(rows for name, rows in node.items() if name.startswith("Rows Removed by"))
+    yield (node["Actual Rows"] + left_out) * node["Actual Loops"]
+    for each in node.get("Plans", []):
+        yield from rows_compared(each)
+
+
+def test_many_devices_are_not_compared_with_each_other_where_few_were_expected(
+    owner: psycopg.Connection[Any], alice: Person, connect_as: Connect
+) -> None:
+    token = tokens.parse(tokens.ACCESS, alice.token("read:activity"))
+    assert token is not None
+    reader = connect_as("reader")
+    values = {
+        "user_id": alice.user_id,
+        "include_retired": "true",
+        "cursor_at": "infinity",
+        "cursor_id": "ffffffff-ffff-ffff-ffff-ffffffffffff",
+        "cursor": None,
+        "limit": 1000,
+    }
+    wanted = pipeline.statement(SQL["devices"])
+    marks = ", ".join(["%s"] * len(wanted.parameters))
+    reader.execute(b"prepare listing as " + wanted.text)
+
+    def plan() -> dict[str, Any]:
+        with reader.transaction():
+            reader.execute(
+                "call svc.open_token_session(%s, %s, '{}', '{}', p_version => %s)",
+                [alice.user_id, token.hash, SCHEMA_VERSION],
+            )
+            row = (
+                psycopg.ClientCursor(reader)
+                .execute(
+                    f"explain (analyze, format json) execute listing ({marks})".encode(),
+                    [values[name] for name in wanted.parameters],
+                )
+                .fetchone()
+            )
+        assert row is not None
+        planned: dict[str, Any] = row[0][0]["Plan"]
+        return planned
+
+    # As in a new deployment: the plan is of a time when nobody had devices, and there are no statistics.
+    plan()
+    owner.execute(
+        """
+        with device as (
+            insert into activity.device (user_id, name)
+            select %s,
+                   'device ' || number
+              from generate_series(1, 1000) as number
+            returning user_id,
+                      device_id
+        )
+        insert into activity.device_stream (user_id, device_id, stream)
+        select user_id,
+               device_id,
+               'app_sessions'
+          from device
+        """,
+        [alice.user_id],
+    )
+
+    assert max(rows_compared(plan())) <= 10_000
