@@ -148,11 +148,13 @@ def _more(connection: ssl.SSLSocket) -> bytes:
     return received
 
 
+AUTHORITY: Final = "Authority of tests"
+
+
 @cache
 def _authority() -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
     key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Authority of tests")])
-    builder = _builder(name, key.public_key()).add_extension(
+    builder = _builder(AUTHORITY, AUTHORITY, key.public_key(), *_A_DAY).add_extension(
         x509.BasicConstraints(ca=True, path_length=0), critical=True
     )
     return key, builder.sign(key, hashes.SHA256())
@@ -162,35 +164,54 @@ def _issued(names: tuple[str, ...], path: Path) -> Path:
     """Write a certificate for ``names`` with its key."""
     authority_key, _ = _authority()
     key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0])])
-    certificate = (
-        _builder(subject, key.public_key())
-        .add_extension(
-            x509.SubjectAlternativeName([_general_name(name) for name in names]), critical=False
-        )
-        .sign(authority_key, hashes.SHA256())
-    )
-    private = key.private_bytes(
+    builder = _builder(names[0], AUTHORITY, key.public_key(), *_A_DAY)
+    certificate = _named(builder, names).sign(authority_key, hashes.SHA256())
+    path.write_bytes(pem(key) + pem(certificate))
+    return path
+
+
+_A_DAY: Final = (timedelta(hours=-1), timedelta(days=1))
+"""When the certificates of hosts begin and end, from now."""
+
+
+def signed_by_itself(
+    names: Sequence[str], begin: timedelta, end: timedelta
+) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
+    """Return a certificate of no authority for ``names``, and its key; it is valid so long from now."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    builder = _builder(names[0], names[0], key.public_key(), begin, end)
+    return _named(builder, names).sign(key, hashes.SHA256()), key
+
+
+def pem(item: x509.Certificate | ec.EllipticCurvePrivateKey) -> bytes:
+    """Return a certificate or a key as servers read it."""
+    if isinstance(item, x509.Certificate):
+        return item.public_bytes(serialization.Encoding.PEM)
+    return item.private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.PKCS8,
         serialization.NoEncryption(),
     )
-    path.write_bytes(private + certificate.public_bytes(serialization.Encoding.PEM))
-    return path
 
 
-def _builder(subject: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+def _builder(
+    subject: str, issuer: str, key: ec.EllipticCurvePublicKey, begin: timedelta, end: timedelta
+) -> x509.CertificateBuilder:
     now = datetime.now(UTC)
-    issuer = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Authority of tests")])
     return (
         x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
+        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, subject)]))
+        .issuer_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, issuer)]))
         .public_key(key)
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(hours=1))
-        .not_valid_after(now + timedelta(days=1))
+        .not_valid_before(now + begin)
+        .not_valid_after(now + end)
     )
+
+
+def _named(builder: x509.CertificateBuilder, names: Sequence[str]) -> x509.CertificateBuilder:
+    alternatives = x509.SubjectAlternativeName([_general_name(name) for name in names])
+    return builder.add_extension(alternatives, critical=False)
 
 
 def _general_name(name: str) -> x509.GeneralName:

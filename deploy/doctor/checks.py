@@ -6,7 +6,7 @@ which has an exit status of its own, and ``skipped`` if it does not apply to thi
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Final, Generic, TypeVar
 
@@ -33,13 +33,10 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Result:
+class Result(Finding):
     """A finding with the name of its check."""
 
-    check: str
-    outcome: Outcome
-    text: str
-    cure: str
+    check: str = field(kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -79,9 +76,9 @@ def run(checks: Sequence[Check[Subject]], subject: Subject) -> Iterator[Result]:
     for check in checks:
         try:
             for finding in check.examine(subject):
-                yield Result(check.name, finding.outcome, finding.text, finding.cure)
+                yield Result(**asdict(finding), check=check.name)
         except CannotExamine as error:
-            yield Result(check.name, Outcome.UNKNOWN, str(error), error.cure)
+            yield Result(Outcome.UNKNOWN, str(error), error.cure, check=check.name)
 
 
 def exit_status(results: Sequence[Result]) -> int:

@@ -53,7 +53,7 @@ def _document(results: list[Result]) -> dict[str, object]:
     counts = Counter(result.outcome for result in results)
     return {
         **{outcome.value: counts[outcome] for outcome in Outcome},
-        "results": [asdict(result) for result in results],
+        "results": [{"check": result.check} | asdict(result) for result in results],
     }
 
 
@@ -78,8 +78,11 @@ def _inside() -> Iterator[Result]:
         chosen = owner.with_database(settings.read(), is_start=False)
     except (SettingsError, AddressError, *owner.FIXABLE) as error:
         yield Result(
-            "settings", Outcome.FAILED, str(error), "Correct this setting; the README describes it."
+            Outcome.FAILED,
+            str(error),
+            "Correct this setting; the README describes it.",
+            check="settings",
         )
         return
-    yield Result("settings", Outcome.PASSED, "they can be read", "")
+    yield Result(Outcome.PASSED, "they can be read", check="settings")
     yield from checks.run(inside.CHECKS, Deployment(chosen))

@@ -116,30 +116,11 @@ select table_class.oid::regclass::text as name,
  order by name
 
 -- name: oldest_marks
--- For how many seconds the oldest mark of each kind has waited, and how many marks there are; no row for a kind without
--- any. A day that is left raw on purpose is no work, nor is one of a deleted account, which the janitor removes.
+-- The people with marked days and the age of the oldest mark, by kind of work.
 select kind,
-       extract(epoch from now() - min(marked_at))::float8 as waited_s,
-       count(*) as marks
-  from (
-           select 'rollups' as kind,
-                  user_id,
-                  marked_at
-             from activity.rollup_due
-            where not is_left_raw
-            union all
-           select 'summaries',
-                  user_id,
-                  marked_at
-             from activity.summary_due
-            union all
-           select 'visits',
-                  user_id,
-                  marked_at
-             from location.derivation_due
-       ) as marked
-  join identity.user as person using (user_id)
- group by kind
+       people_marked,
+       oldest_mark_s
+  from svc.work_waiting(%(version)s)
  order by kind
 
 -- name: overdue_turns

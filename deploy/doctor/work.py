@@ -10,7 +10,7 @@ from deploy.backup import backups
 from deploy.backup.backups import BackupError
 from deploy.doctor.checks import CannotExamine, Finding, failed, passed, skipped
 from deploy.doctor.deployment import SQL, Deployment
-from shared import sealing, sealing_keys
+from shared import schema, sealing, sealing_keys
 from shared.settings import SettingsError
 from shared.storage import MIB, Storage
 
@@ -29,14 +29,15 @@ def jobs(deployment: Deployment) -> Iterator[Finding]:
     """Whether work waits for longer than a worker needs."""
     limits = {"longest_s": LONGEST_TURN_S, "most_attempts": MOST_ATTEMPTS}
     with deployment.owner() as connection:
-        marks = connection.execute(SQL["oldest_marks"]).fetchall()
+        marks = connection.execute(SQL["oldest_marks"], schema.VERSION).fetchall()
         turns = connection.execute(SQL["overdue_turns"], limits).fetchone() or {}
     is_right = True
     for row in marks:
-        if row["waited_s"] > LONGEST_MARK_S:
+        if row["oldest_mark_s"] > LONGEST_MARK_S:
             is_right = False
+            waited = _duration(row["oldest_mark_s"])
             yield failed(
-                f"{row['marks']} days wait for {row['kind']}, the oldest for {_duration(row['waited_s'])}",
+                f"days of {row['people_marked']} people wait for {row['kind']}, the oldest for {waited}",
                 "Start a worker ('svc resource work'), or a second one if the first keeps working.",
             )
     if turns["overdue"]:
@@ -52,8 +53,7 @@ def jobs(deployment: Deployment) -> Iterator[Finding]:
             "Read the worker's log for lines with 'failed:', which have the kind and the reason.",
         )
     if is_right:
-        count = sum(row["marks"] for row in marks)
-        yield passed(f"nothing is late, and {count} marks wait for their turn")
+        yield passed("no marked day and no turn is late")
 
 
 def _duration(seconds: float) -> str:

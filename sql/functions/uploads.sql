@@ -149,7 +149,6 @@ volatile
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
-#variable_conflict use_column
 begin
     perform svc.check_version(p_version);
     return query

@@ -15,22 +15,20 @@ from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
 import httpx2
 import psycopg
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
+from cryptography.hazmat.primitives import serialization
 from playwright.sync_api import Browser, Page, expect
 
 from deploy.doctor import checks, outside, web
 from deploy.migrate import migrate
 from shared.settings import Settings
+from tests import https
 from tests.browser.conftest import ARGUMENTS, chromium_path, expect_signed_in
 from tests.browser.test_authorization import sign_in
 from tests.browser.test_passkeys import AUTHENTICATOR, add
@@ -107,22 +105,7 @@ def client(site: Site, url: str, *, source: str = "127.0.0.1") -> Iterator[httpx
 
 def certify(directory: Path) -> Certificate:
     """Make a certificate that is good for two months."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, AUTH)])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(hours=1))
-        .not_valid_after(now + timedelta(days=60))
-        .add_extension(
-            x509.SubjectAlternativeName([x509.DNSName(AUTH), x509.DNSName(BASE)]), critical=False
-        )
-        .sign(key, hashes.SHA256())
-    )
+    certificate, key = https.signed_by_itself([AUTH, BASE], timedelta(hours=-1), timedelta(days=60))
     public = key.public_key().public_bytes(
         serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
     )
@@ -131,14 +114,8 @@ def certify(directory: Path) -> Certificate:
         directory / "key.pem",
         b64encode(hashlib.sha256(public).digest()).decode(),
     )
-    made.chain.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    made.key.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-    )
+    made.chain.write_bytes(https.pem(certificate))
+    made.key.write_bytes(https.pem(key))
     return made
 
 

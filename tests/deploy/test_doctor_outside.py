@@ -16,17 +16,13 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from deploy.doctor import checks, outside
 from deploy.doctor.checks import Outcome, Result
 from deploy.doctor.outside import Service
 from deploy.doctor.web import Site
 from shared.settings import Settings
-from tests import processes
+from tests import https, processes
 from tests.deploy.runner import SELF
 from tests.waiting import wait_for
 
@@ -276,26 +272,8 @@ def test_a_clock_that_is_an_hour_late(served: processes.Service) -> None:
 
 def certify(path: Path, name: str, days: int) -> Path:
     """Write a certificate that signs itself, for a name, until so many days from now."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=90))
-        .not_valid_after(now + timedelta(days=days))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    private = key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
-    )
-    path.write_bytes(private + certificate.public_bytes(serialization.Encoding.PEM))
+    certificate, key = https.signed_by_itself([name], timedelta(days=-90), timedelta(days=days))
+    path.write_bytes(https.pem(key) + https.pem(certificate))
     return path
 
 
