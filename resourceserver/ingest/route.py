@@ -20,6 +20,7 @@ import os
 import time
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence, Set
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from datetime import date, timedelta
@@ -27,7 +28,7 @@ from enum import StrEnum
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import psycopg
 from psycopg.errors import ForeignKeyViolation, InsufficientPrivilege, NotNullViolation
@@ -50,7 +51,7 @@ from resourceserver.api.session import Credential, Reader
 from resourceserver.api.turns import Turns
 from resourceserver.ingest import event_schema, events, fields
 from resourceserver.ingest.events import APP_SESSIONS, CODING_SESSIONS, Row, Stream, Verdict
-from shared import pipeline, queries
+from shared import pipeline, priority, queries
 from shared.metrics import INGESTED, REJECTIONS
 from shared.pipeline import Pipelines, Results, Sequel, Step
 from shared.settings import Settings
@@ -64,6 +65,7 @@ STATEMENTS: Final = {
 Columns = dict[str, str]
 """The parameters of the statements that write a batch: JSON arrays with one value for each event."""
 _Validated = tuple[Verdict, Columns]
+_Done = TypeVar("_Done")
 
 STREAMS: Final = (APP_SESSIONS, CODING_SESSIONS)
 """The streams that accept events. The statement ``add_<stream>`` of each writes its events."""
@@ -196,8 +198,16 @@ class Load:
     """The places for large bodies in memory, from the end of their small part until they are written."""
     storage: Storage
     """The disk of the database."""
-    validating: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held while a large body is validated."""
+    thread: ThreadPoolExecutor = field(
+        default_factory=partial(
+            ThreadPoolExecutor,
+            max_workers=1,
+            thread_name_prefix="large-batches",
+            initializer=partial(priority.give_way, priority.LITTLE_LOWER),
+        )
+    )
+    """Validates large bodies and renders their answers. It gives way to the thread that answers requests,
+    which would otherwise wait for a processor at each turn of its loop."""
 
 
 def load_of(chosen: Settings, storage: Storage) -> Load:
@@ -230,28 +240,26 @@ def _route(
             body = await read_body(request, lambda: held.enter_async_context(place))
             now_ms = time.time_ns() // 1_000_000
             validate = partial(_validate, stream, body, now_ms=now_ms, full_urls=chosen.full_urls)
-            verdict, columns = (
-                validate() if len(body) <= _SMALL else await _in_turn(validate, load.validating)
-            )
+            is_small = len(body) <= _SMALL
+            verdict, columns = validate() if is_small else await _in_turn(load.thread, validate)
             # A large body keeps its place until it is written, because its rows wait in memory.
             async with load.writing.place(who.token.user_id):
                 written = await write(writers, who, stream, verdict.rows, columns)
-        result = _result(verdict, written, now_ms)
-        _count(stream, result)
-        return Response(json.dumps(result), headers=PRIVATE, media_type="application/json")
+            render = partial(_rendered, stream, verdict, written, now_ms)
+            rendered = render() if is_small else await _in_turn(load.thread, render)
+        return Response(rendered, headers=PRIVATE, media_type="application/json")
 
     return Route(described.path, answer, methods=[described.method], name=described.name)
 
 
-async def _in_turn(validate: Callable[[], _Validated], validating: asyncio.Lock) -> _Validated:
-    """Run ``validate`` in a thread and return its result. Raises what it raises.
+async def _in_turn(thread: ThreadPoolExecutor, work: Callable[[], _Done]) -> _Done:
+    """Run ``work`` in the thread for large bodies and return its result. Raises what it raises.
 
     In a thread, so that the milliseconds of a full batch delay no other request; one at a time, since
     more threads would only share one processor and add up their memory. At most one body of each person
     waits here, so the wait is short.
     """
-    async with validating:
-        return await asyncio.to_thread(validate)
+    return await asyncio.get_running_loop().run_in_executor(thread, work)
 
 
 async def read_body(
@@ -489,6 +497,13 @@ def consequences(rows: list[Row], new_keys: Set[str]) -> dict[str, Any]:
             ]
         ),
     }
+
+
+def _rendered(stream: Stream, verdict: Verdict, written: Written, now_ms: int) -> str:
+    """Return the body of the answer, and count the events of the batch."""
+    result = _result(verdict, written, now_ms)
+    _count(stream, result)
+    return json.dumps(result)
 
 
 def _result(verdict: Verdict, written: Written, now_ms: int) -> dict[str, Any]:

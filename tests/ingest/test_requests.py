@@ -4,8 +4,10 @@ import asyncio
 import gzip
 import itertools
 import json
+import os
 import re
 import socket
+import sys
 import threading
 import tracemalloc
 import zlib
@@ -20,6 +22,7 @@ from starlette.testclient import TestClient
 
 from resourceserver.api import turns
 from resourceserver.ingest import route
+from shared import priority
 from shared.settings import Settings
 from tests.conftest import Person
 from tests.ingest.conftest import HOUR, PATH, SCOPE, Exchange
@@ -263,6 +266,44 @@ def test_a_second_large_batch_of_one_person_waits_a_while_and_is_then_refused(
     assert (second.status, second.body["error"]) == (429, "rate_limited")
     assert (b"retry-after", b"5") in second.sent[0]["headers"]
     assert first.body["accepted"] + first.body["duplicates"] == 1000
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux has priorities of threads")
+@pytest.mark.parametrize(("count", "is_large"), [(1, False), (1000, True)])
+def test_a_thread_that_gives_way_validates_a_large_batch_and_renders_its_answer(
+    api: TestClient,
+    headers: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    count: int,
+    is_large: bool,
+) -> None:
+    judge, result = route.judge, route._result
+    ran: list[tuple[int, int]] = []
+
+    def note_thread() -> None:
+        thread = threading.get_native_id()
+        ran.append((thread, os.getpriority(os.PRIO_PROCESS, thread)))
+
+    def judge_here(*given: Any, **named: Any) -> Any:
+        note_thread()
+        return judge(*given, **named)
+
+    def result_here(*given: Any) -> Any:
+        note_thread()
+        return result(*given)
+
+    monkeypatch.setattr(route, "judge", judge_here)
+    monkeypatch.setattr(route, "_result", result_here)
+    assert api.portal is not None
+    answering = api.portal.call(threading.get_native_id)
+    usual = os.getpriority(os.PRIO_PROCESS, answering)
+
+    answer = api.post(PATH, content=json.dumps({"events": [HOUR] * count}), headers=headers)
+
+    assert answer.status_code == 200
+    assert [thread == answering for thread, _ in ran] == [not is_large] * 2
+    niceness = max(usual, priority.LITTLE_LOWER) if is_large else usual
+    assert [lower for _, lower in ran] == [niceness] * 2
 
 
 def test_a_large_batch_keeps_its_place_until_it_is_written(
