@@ -15,7 +15,7 @@ process at a time works on a person.
 import asyncio
 import logging
 from calendar import monthrange
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from pathlib import Path
@@ -44,6 +44,8 @@ _DAYS: Final = rounds.MONTH
 _MOST_EDGES: Final = 10_000
 """The most quarter-hour boundaries that a day's sessions may cross: those of a hundred that last all day."""
 _GRAINS: Final = {"hour": 2, "day": 3, "month": 4}
+Named = tuple[str, Mapping[str, Any]]
+"""The name of a statement, with its parameters."""
 _MOST_DIFFERENCES: Final = 1000
 """The most differences that a check reports of each month and grain."""
 _CHECKS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
@@ -233,19 +235,20 @@ async def _take_turn(
     limit_s = None if turn is None else turn.total_seconds()
     try:
         async with asyncio.timeout(limit_s), worker.transaction():
-            await worker.execute(SQL["begin_for"], {"user_id": user_id, **schema.VERSION})
-            await worker.execute(SQL["wait_longer"])
-            await worker.execute(SQL["commit_soon"])
-            if await _value(worker, lock, user_id=user_id) is False:
-                return 0, None
-            marks = await _dates(
+            own: dict[str, Any] = {"user_id": user_id}
+            *_, ((taken,),) = await _trip(
                 worker,
-                "take_marks",
-                user_id=user_id,
-                after=progress.after,
-                quiet=quiet,
-                limit=progress.at_once,
+                ("begin_for", {**own, **schema.VERSION}),
+                ("wait_longer", {}),
+                ("commit_soon", {}),
+                (lock, own),
             )
+            if taken is False:
+                return 0, None
+            which = {"after": progress.after, "quiet": quiet, "limit": progress.at_once}
+            # Only now: marks that another process needs must not be locked.
+            (dates,) = await _trip(worker, ("take_marks", {**own, **which}))
+            marks = [day for (day,) in dates]
             days = await _make(worker, user_id, marks, progress.too_long)
     except (QueryCanceled, TimeoutError):
         if not marks or progress.too_long in marks:
@@ -272,39 +275,66 @@ async def _make(worker: Connection, user_id: UUID, dates: list[date], too_long: 
     ``too_long`` is a day to be left raw, however many sessions it has.
     """
     crowded = {day for day in dates if day == too_long}
-    for first, last in rounds.in_a_row(dates):
-        days = {"user_id": user_id, "from": first, "to": last}
-        await worker.execute(SQL["forget_days"], days)
-        if first != too_long and await _value(worker, "may_be_crowded", **days, most=_MOST_EDGES):
-            crowded.update(await _dates(worker, "crowded_days", **days, most=_MOST_EDGES))
+    ranges = [
+        {"user_id": user_id, "from": first, "to": last} for first, last in rounds.in_a_row(dates)
+    ]
+    examined = [days | {"most": _MOST_EDGES} for days in ranges if days["from"] != too_long]
+    doubts = await _trip(
+        worker,
+        *(("forget_days", days) for days in ranges),
+        *(("may_be_crowded", days) for days in examined),
+    )
+    doubtful = [
+        days for days, ((doubt,),) in zip(examined, doubts[len(ranges) :], strict=True) if doubt
+    ]
+    for rows in await _trip(worker, *(("crowded_days", days) for days in doubtful)):
+        crowded.update(day for (day,) in rows)
     complete = [day for day in dates if day not in crowded]
-    for first, last in rounds.in_a_row(complete):
-        days = {"user_id": user_id, "from": first, "to": last}
-        for statement in ("add_labels", "make_app_quarters", "make_coding_quarters"):
-            await worker.execute(SQL[statement], days)
-        await _add_up(worker, "hour", days)
-        await _add_up(worker, "day", days)
-    await worker.execute(SQL["remove_marks"], {"user_id": user_id, "dates": complete})
-    if crowded:
-        await worker.execute(SQL["leave_raw"], {"user_id": user_id, "dates": sorted(crowded)})
-    for month in sorted({day.replace(day=1) for day in dates}):
-        days = {"user_id": user_id} | _month(month)
-        await worker.execute(SQL["forget_month"], days)
-        # A month with a marked day is read by days, so it needs no rollup.
-        if not await _value(worker, "has_marks", **days):
-            await _add_up(worker, "month", days)
+    months = [
+        {"user_id": user_id} | _month(month)
+        for month in sorted({day.replace(day=1) for day in dates})
+    ]
+    # The months come after the days and their marks: a month with a marked day is read by days, so it needs
+    # no rollup.
+    marked = await _trip(
+        worker,
+        *(
+            step
+            for first, last in rounds.in_a_row(complete)
+            for step in _day_steps({"user_id": user_id, "from": first, "to": last})
+        ),
+        ("remove_marks", {"user_id": user_id, "dates": complete}),
+        ("leave_raw", {"user_id": user_id, "dates": sorted(crowded)}),
+        *(("forget_month", days) for days in months),
+        *(("has_marks", days) for days in months),
+    )
+    await _trip(
+        worker,
+        *(
+            step
+            for days, ((is_marked,),) in zip(
+                months, marked[len(marked) - len(months) :], strict=True
+            )
+            if not is_marked
+            for step in _sum_steps("month", days)
+        ),
+    )
     return len(complete)
 
 
-async def _add_up(worker: Connection, unit: str, days: dict[str, Any]) -> None:
+def _day_steps(days: dict[str, Any]) -> Iterator[Named]:
+    """Yield the statements that write the rollups of consecutive days."""
+    for statement in ("add_labels", "make_app_quarters", "make_coding_quarters"):
+        yield statement, days
+    yield from _sum_steps("hour", days)
+    yield from _sum_steps("day", days)
+
+
+def _sum_steps(unit: str, days: dict[str, Any]) -> Iterator[Named]:
     for statement in ("add_up_app", "add_up_coding"):
-        await worker.execute(SQL[statement], days | {"unit": unit, "grain": _GRAINS[unit]})
+        yield statement, days | {"unit": unit, "grain": _GRAINS[unit]}
 
 
-async def _value(worker: Connection, name: str, **parameters: Any) -> Any:
-    row = await (await worker.execute(SQL[name], parameters)).fetchone()
-    return None if row is None else row[0]
-
-
-async def _dates(worker: Connection, name: str, **parameters: Any) -> list[date]:
-    return [day for (day,) in await (await worker.execute(SQL[name], parameters)).fetchall()]
+async def _trip(worker: Connection, *steps: Named) -> list[list[Any]]:
+    """Send the statements of these names in one round trip, and return the rows of each."""
+    return await rounds.trip(worker, *((SQL[name], parameters) for name, parameters in steps))

@@ -1,14 +1,16 @@
-"""Functions that the jobs about days share: turns of people, a connection for commands, ranges of days."""
+"""Functions that the jobs about days share: turns of people, round trips, commands' connection, ranges."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import date, timedelta
+from functools import cache
 from itertools import groupby
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
 import psycopg
 
+from shared import pipeline
 from shared.pool import Connection
 
 Days = tuple[date, date]
@@ -20,7 +22,13 @@ PEOPLE: Final = 100
 TURN: Final = timedelta(seconds=30)
 """The time limit of one person's turn; a month of days usually takes less than a second."""
 
+Step = tuple[str, Mapping[str, Any]]
+"""A statement with its parameters."""
+
 Progress = TypeVar("Progress")
+
+# psycopg keeps what it has parsed of short statements alone, and parses a long one anew at each execution.
+_numbered: Final = cache(pipeline.statement)
 
 
 async def go_round(
@@ -63,6 +71,22 @@ async def connected(url: str) -> AsyncIterator[Connection]:
         yield worker
     finally:
         await worker.close()
+
+
+async def trip(worker: Connection, *steps: Step) -> list[list[Any]]:
+    """Send statements in one round trip, and return the rows of each. Raises psycopg.Error."""
+    if not steps:
+        return []
+    cursors = []
+    async with worker.pipeline():
+        for text, parameters in steps:
+            statement = _numbered(text)
+            cursor = psycopg.AsyncRawCursor(worker)
+            await cursor.execute(
+                statement.text, [parameters[name] for name in statement.parameters]
+            )
+            cursors.append(cursor)
+    return [await cursor.fetchall() if cursor.description else [] for cursor in cursors]
 
 
 def in_a_row(days: Iterable[date], most: int = MONTH) -> Iterator[Days]:

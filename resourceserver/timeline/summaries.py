@@ -224,10 +224,8 @@ async def _make(
 
 
 async def _trip(worker: Connection, *steps: tuple[str, Mapping[str, Any]]) -> list[list[Any]]:
-    """Send statements in one round trip, and return the rows of each."""
-    async with worker.pipeline():
-        cursors = [await worker.execute(SQL[name], parameters) for name, parameters in steps]
-    return [await cursor.fetchall() if cursor.description else [] for cursor in cursors]
+    """Send the statements of these names in one round trip, and return the rows of each."""
+    return await rounds.trip(worker, *((SQL[name], parameters) for name, parameters in steps))
 
 
 async def _forget(worker: Connection, user_id: UUID) -> None:

@@ -1,16 +1,19 @@
 """The rollups of days and months, row by row."""
 
+import asyncio
 from collections import defaultdict
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 from typing import Any, LiteralString
 
 import psycopg
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from resourceserver.timeline import rollups
-from shared import schema
+from resourceserver.timeline import rollups, rounds
+from shared import database, schema
+from shared.settings import Settings
 from tests.conftest import Connect, MakeRollups, Person, mark_all_days, person
 from tests.endpoints import attention
 from tests.endpoints.histories import (
@@ -521,3 +524,27 @@ def test_a_month_is_rolled_up_with_its_last_marked_day(
 
     assert before == []
     assert read(owner, 4) == [("01 00:00", "Code", None, 2, 0, 120_000, 60_000)]
+
+
+def test_the_rollups_of_a_day_take_seven_round_trips(
+    deployment: Settings, owner: Rows, tmp_path: Path
+) -> None:
+    alice = person(owner, "alice")
+    start = at("2025-06-16T09:00")
+    add_sessions(owner, alice, [Session("a", "laptop", "Code", start, start + 60_000)])
+    mark_all_days(owner)
+    trace = tmp_path / "trace"
+
+    async def roll_up() -> int:
+        async with rounds.connected(database.login(deployment, "worker")) as worker:
+            with trace.open("w") as file:
+                worker.pgconn.trace(file.fileno())
+                days, _ = await rollups.take_turn(worker, alice.user_id, quiet=timedelta(0))
+                worker.pgconn.untrace()
+        return days
+
+    days = asyncio.run(roll_up())
+
+    sent = [line.split("\t")[3] for line in trace.read_text().splitlines() if "\tF\t" in line]
+    # Begin, lock, marks, removal, days, months, commit.
+    assert (days, sum(message in ("Query", "Sync") for message in sent)) == (2, 7)
