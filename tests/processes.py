@@ -20,6 +20,7 @@ import httpx2
 
 from shared import database, settings
 from shared.settings import Settings
+from tests import copies
 from tests.client import NO_TLS
 
 AUTH_ROLES: Final = ("authserver",)
@@ -105,17 +106,8 @@ def running(
     lifeline, held = os.pipe()
     try:
         with log.open("wb") as written:
-            process = subprocess.Popen(
-                [sys.executable, "-m", module, *arguments],
-                env=_environment(replace(chosen, lifeline=lifeline), logins),
-                cwd=directory,
-                pass_fds=[lifeline],
-                stdin=subprocess.DEVNULL,
-                stdout=written,
-                stderr=written,
-                # Its workers share this group, so that they can be ended with it.
-                start_new_session=True,
-            )
+            variables = _environment(replace(chosen, lifeline=lifeline), logins)
+            process = _started(arguments, module, directory, variables, lifeline, written.fileno())
         try:
             _wait_until_it_answers(process, url, log)
             yield process.pid
@@ -126,17 +118,49 @@ def running(
         os.close(held)
 
 
+def _started(
+    arguments: list[str],
+    module: str,
+    directory: Path | None,
+    variables: Mapping[str, str],
+    lifeline: int,
+    log: int,
+) -> subprocess.Popen[bytes] | copies.Copy:
+    has_workers = any(word.startswith("--workers") and word != "--workers=1" for word in arguments)
+    if copies.ARE_POSSIBLE and module == "deploy.cli" and directory is None and not has_workers:
+        with Path(os.devnull).open("rb") as nothing:
+            files = (nothing.fileno(), log, log)
+            return copies.Copy(arguments, env=variables, files=files, pass_fds=[lifeline])
+    return subprocess.Popen(
+        [sys.executable, "-m", module, *arguments],
+        env=variables,
+        cwd=directory,
+        pass_fds=[lifeline],
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        # Its workers share this group, so that they can be ended with it.
+        start_new_session=True,
+    )
+
+
 def run(arguments: list[str], chosen: Settings, logins: Mapping[str, str]) -> str:
     """Return the output of a command of ``svc``. Raises CalledProcessError if it fails."""
-    completed = subprocess.run(
-        [sys.executable, "-m", "deploy.cli", *arguments],
-        env=_environment(chosen, logins),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-        timeout=_STARTS_WITHIN_S,
-    )
+    variables = _environment(chosen, logins)
+    if copies.ARE_POSSIBLE:
+        completed = copies.run(arguments, env=variables)
+        sys.stderr.write(completed.stderr)
+    else:
+        completed = subprocess.run(
+            [sys.executable, "-m", "deploy.cli", *arguments],
+            env=variables,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_STARTS_WITHIN_S,
+        )
+    completed.check_returncode()
     return completed.stdout.strip()
 
 
@@ -159,7 +183,9 @@ def _environment(chosen: Settings, logins: Mapping[str, str]) -> dict[str, str]:
     return foreign | settings.environment(replace(chosen, database_url=None), logins)
 
 
-def _wait_until_it_answers(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
+def _wait_until_it_answers(
+    process: subprocess.Popen[bytes] | copies.Copy, url: str, log: Path
+) -> None:
     until = time.monotonic() + _STARTS_WITHIN_S
     with httpx2.Client(timeout=5, verify=NO_TLS) as client:
         while process.poll() is None and time.monotonic() < until:
@@ -173,7 +199,7 @@ def _wait_until_it_answers(process: subprocess.Popen[bytes], url: str, log: Path
     raise RuntimeError(f"{url} does not answer: {log.read_text(errors='replace')}")
 
 
-def _stop(process: subprocess.Popen[bytes]) -> None:
+def _stop(process: subprocess.Popen[bytes] | copies.Copy) -> None:
     """Ask the process to end and wait; if it does not, it is killed, and that is an error."""
     process.send_signal(signal.SIGTERM)
     try:

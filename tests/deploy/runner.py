@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
 
+from tests import copies
 from tests.waiting import wait_for
 
 
@@ -26,6 +27,8 @@ class Login:
         self, variables: dict[str, str], *words: str, stdin: str = "", cwd: Path = Path("/")
     ) -> subprocess.CompletedProcess[str]:
         """Run a command of ``svc`` with these settings, and wait for its end."""
+        if self == SELF and copies.ARE_POSSIBLE:
+            return copies.run(words, env=self.variables | variables, stdin=stdin, cwd=cwd)
         return subprocess.run(
             [*self.command, *words],
             env=self.variables | variables,
@@ -48,7 +51,7 @@ ENVIRONMENT: Final = {
     if name in os.environ
 } | {"SVC_JOBS": "off"}
 
-SELF = Login((sys.executable, "-P", "-m", "deploy.cli"), ENVIRONMENT)
+SELF: Final = Login((sys.executable, "-P", "-m", "deploy.cli"), ENVIRONMENT)
 
 
 class Runner:
@@ -66,21 +69,35 @@ class Runner:
         # The end of the tests, however it comes, closes this pipe. That ends the runner and its children.
         lifeline, held_end = os.pipe()
         self.lifeline: int | None = held_end
-        with self.out.open("w") as out, self.err.open("w") as err:
-            self.process = subprocess.Popen(
-                [*login.command, "up"],
-                stdin=subprocess.DEVNULL,
+        self.process = self._started(lifeline)
+        os.close(lifeline)
+
+    def _started(self, lifeline: int) -> "subprocess.Popen[bytes] | copies.Copy":
+        environment = self.login.variables | self.variables | {"SVC_LIFELINE": str(lifeline)}
+        with (
+            Path(os.devnull).open("rb") as nothing,
+            self.out.open("wb") as out,
+            self.err.open("wb") as err,
+        ):
+            if self.login == SELF and copies.ARE_POSSIBLE:
+                # What it starts replaces the copy, and is a process with its own memory and variables.
+                files = (nothing.fileno(), out.fileno(), err.fileno())
+                return copies.Copy(
+                    ["up"], env=environment, cwd=self.cwd, files=files, pass_fds=[lifeline]
+                )
+            return subprocess.Popen(
+                [*self.login.command, "up"],
+                stdin=nothing,
                 stdout=out,
                 stderr=err,
-                cwd=cwd,
-                env=login.variables | variables | {"SVC_LIFELINE": str(lifeline)},
+                cwd=self.cwd,
+                env=environment,
                 pass_fds=[lifeline],
-                user=login.uid,
-                group=login.gid,
-                extra_groups=None if login.uid is None else [],
+                user=self.login.uid,
+                group=self.login.gid,
+                extra_groups=None if self.login.uid is None else [],
                 start_new_session=True,
             )
-        os.close(lifeline)
 
     def __enter__(self) -> Self:
         """Return the runner, which the end of the block stops."""
@@ -95,7 +112,7 @@ class Runner:
             self.let_go()
             if self.process.poll() is None:
                 # It hangs, so the test has failed. Its servers end with it.
-                self.process.kill()
+                self.process.send_signal(signal.SIGKILL)
                 self.process.wait()
 
     def let_go(self) -> None:
@@ -164,17 +181,17 @@ def fields(pid: int) -> dict[str, str]:
     return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
 
 
-def memory(pid: int) -> str:
+def memory(pid: int) -> bytes:
     """Return what a process on Linux has written into its own memory, environment and all."""
-    found = bytearray()
+    pieces = []
     with Path(f"/proc/{pid}/mem").open("rb") as contents:
         for line in kernel_file(pid, "maps").splitlines():
             span, rights = line.split()[:2]
             if rights == "rw-p":
                 start, end = (int(edge, 16) for edge in span.split("-"))
                 contents.seek(start)
-                found += contents.read(end - start)
-    return found.decode("latin-1")
+                pieces.append(contents.read(end - start))
+    return b"".join(pieces)
 
 
 def kernel_file(pid: int, name: str) -> str:

@@ -169,13 +169,18 @@ def test_each_server_gets_the_logins_of_its_own_roles_alone(standing: Runner) ->
 
 def logins_of(runner: Runner, words: str) -> list[str]:
     """Return the names of a server's variables that contain a login."""
-    variables = re.findall(r"\0(\w+)=([^\0]+)", memory(runner.child(words)))
+    contents = memory(runner.child(words))
+    # Patterns that begin with the same bytes are searched for ten times as fast as alternatives.
+    variables = [
+        (prefix + name, value)
+        for prefix in (b"SVC_", b"PG", b"DATABASE")
+        for name, value in re.findall(rb"\0%b(\w+)=([^\0]+)" % prefix, contents)
+    ]
     return sorted(
         {
-            name
+            name.decode()
             for name, value in variables
-            if name.startswith(("SVC_", "PG", "DATABASE"))
-            and (value.startswith("postgresql:") or "user=" in value or "PASS" in name)
+            if value.startswith(b"postgresql:") or b"user=" in value or b"PASS" in name
         }
     )
 
@@ -437,7 +442,7 @@ def test_database_url_selects_a_database_whose_owner_no_server_gets(
     assert len(runner.children()) == 2
     assert private not in kernel_file(runner.process.pid, "environ")
     for pid, _ in runner.children():
-        assert private not in memory(pid)
+        assert private.encode() not in memory(pid)
     assert logins_of(runner, "auth serve") == ["SVC_AUTHSERVER_DATABASE_URL"]
     assert logins_of(runner, "resource serve") == [
         "SVC_INGESTER_DATABASE_URL",
@@ -546,8 +551,8 @@ def test_a_worker_takes_turns_beside_the_servers_and_is_started_again(
         newest = sealing_keys.read(used_data_dir)
         # The runner itself has to know the settings of all, to start one of them again.
         memories = {command: memory(pid) for pid, command in runner.children()}
-        memories["svc up"] = kernel_file(runner.process.pid, "environ")
-        resource_server = memory(runner.child("resource serve")).split("\0")
+        memories["svc up"] = kernel_file(runner.process.pid, "environ").encode()
+        resource_server = memory(runner.child("resource serve"))
         logins = logins_of(runner, "resource work")
         runner.wait_for_error(
             "this worker takes turns: import, pull, rollups, summaries, visits, undo\n"
@@ -557,12 +562,13 @@ def test_a_worker_takes_turns_beside_the_servers_and_is_started_again(
             "svc: the worker has ended by itself with signal SIGKILL; starting it again in 0.5 s\n"
         )
         runner.run("psql", "-c", "select svc.make_due(gen_random_uuid(), 'summaries')")
-        left = ("psql", "-At", "-c", "select count(*) from svc.turn")
-        wait_for(lambda: runner.run(*left).stdout == "0\n", "the turn")
+        # The command returns when the worker that was started again has taken the turn.
+        taken = runner.run("psql", "-c", "set statement_timeout = '60s'", "-c", NO_TURN_IS_LEFT)
+        assert (taken.returncode, taken.stderr) == (0, "")
 
         assert runner.stop() == 0
     output = runner.err.read_text()
-    assert "SVC_WORKER=on" in resource_server
+    assert b"\0SVC_WORKER=on\0" in resource_server
     assert_only_the_worker_has_the_key(memories, newest)
     assert newest != older
     assert stat.S_IMODE((used_data_dir / "sealing.json").stat().st_mode) == 0o600
@@ -575,13 +581,24 @@ def test_a_worker_takes_turns_beside_the_servers_and_is_started_again(
     assert "no worker" not in output
 
 
+NO_TURN_IS_LEFT: Final = """
+    do $$
+    begin
+        while exists (select from svc.turn) loop
+            perform pg_sleep(0.01);
+        end loop;
+    end
+    $$
+"""
+
+
 def assert_only_the_worker_has_the_key(
-    memories: dict[str, str], private_keys: tuple[str, ...]
+    memories: dict[str, bytes], private_keys: tuple[str, ...]
 ) -> None:
     (private,) = private_keys
     public = f"SVC_SEALING_PUBLIC_KEY={sealing.public_key_of(private)}"
-    owners = [command for command, contents in memories.items() if private in contents]
-    informed = [command for command, contents in memories.items() if public in contents]
+    owners = [command for command, contents in memories.items() if private.encode() in contents]
+    informed = [command for command, contents in memories.items() if public.encode() in contents]
 
     assert len(memories) == 5
     assert ["resource work" in command for command in owners] == [True]
@@ -748,7 +765,7 @@ def test_the_servers_of_a_killed_runner_end_and_no_data_is_lost(
     )
     assert added.returncode == 0, added.stderr
 
-    killed.process.kill()
+    killed.process.send_signal(signal.SIGKILL)
     killed.wait()
     wait_until_gone(*servers)
     runner = start(used_data_dir)
