@@ -6,7 +6,9 @@ module belongs to the room with the longest name that its own name begins with.
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from types import CodeType
 from typing import Final
 
 ROOT: Final = Path(__file__).parent.parent
@@ -144,13 +146,28 @@ def _ways(room: str) -> set[str]:
     return ROOMS[room].union(*(_ways(other) for other in ROOMS[room]))
 
 
-def edges(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield the room of the module at ``path`` with each room that it imports or loads SQL from."""
+@cache
+def edges(path: Path) -> frozenset[tuple[str, str]]:
+    """Return the room of the module at ``path`` with each room that it imports or loads SQL from."""
     own = room_of(_dotted(path))
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        for name in _named(node, path):
-            if name.partition(".")[0] in PACKAGES and room_of(name) != own:
-                yield own, room_of(name)
+    return frozenset(
+        (own, room_of(name))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for name in _named(node, path)
+        if name.partition(".")[0] in PACKAGES and room_of(name) != own
+    )
+
+
+def code_of(path: Path) -> Iterator[CodeType]:
+    """Yield the compiled code of a module, and of each class and function in it.
+
+    Compiling takes a fifth of walking through a syntax tree.
+    """
+    left = [compile(path.read_text(encoding="utf-8"), path, "exec", dont_inherit=True)]
+    while left:
+        code = left.pop()
+        yield code
+        left += [each for each in code.co_consts if isinstance(each, CodeType)]
 
 
 def _dotted(path: Path) -> str:

@@ -1,14 +1,14 @@
 """The glossary names modules that exist, and names, comments and texts keep to plain words."""
 
-import ast
 import re
 import subprocess
 from collections.abc import Iterator
+from inspect import CO_VARARGS, CO_VARKEYWORDS
 from typing import Final
 
 import pytest
 
-from tests.rooms import PACKAGES, ROOT
+from tests.rooms import PACKAGES, ROOT, code_of
 
 GLOSSARY: Final = ROOT / "docs" / "GLOSSARY.md"
 TIMELINE: Final = ROOT / "resourceserver" / "timeline" / "README.md"
@@ -62,11 +62,11 @@ def python_names() -> Iterator[str]:
     """Yield the names of classes, functions and parameters."""
     for package in PACKAGES:
         for path in (ROOT / package).rglob("*.py"):
-            for node in ast.walk(ast.parse(path.read_text())):
-                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-                    yield node.name
-                elif isinstance(node, ast.arg):
-                    yield node.arg
+            for code in code_of(path):
+                parameters = code.co_argcount + code.co_kwonlyargcount
+                # The names of the remaining parameters, *rest and **rest, come next.
+                rests = bool(code.co_flags & CO_VARARGS) + bool(code.co_flags & CO_VARKEYWORDS)
+                yield from (code.co_name, *code.co_varnames[: parameters + rests])
 
 
 def sql_names() -> Iterator[str]:

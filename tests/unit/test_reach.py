@@ -1,6 +1,6 @@
 """The tests that `make test-reach` runs for a change."""
 
-import ast
+import re
 from functools import cache
 from pathlib import Path
 
@@ -48,13 +48,8 @@ def test_every_folder_that_imports_a_package_is_reached_by_it(package: str) -> N
 def imports_of_folders() -> set[tuple[str, str]]:
     """Return each folder of tests with each package that a file in it imports."""
     return {
-        (path.relative_to(TESTS).parts[0], name.partition(".")[0])
+        (path.relative_to(TESTS).parts[0], name)
         for path in TESTS.glob("*/*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Import | ast.ImportFrom)
-        for name in (
-            [node.module or ""]
-            if isinstance(node, ast.ImportFrom)
-            else [alias.name for alias in node.names]
-        )
+        # The linter allows one import on a line. Parsing these files would take seconds.
+        for name in re.findall(r"^ *(?:from|import) (\w+)", path.read_text(), re.MULTILINE)
     }
