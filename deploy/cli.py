@@ -44,6 +44,7 @@ _COMMANDS: Final = {
     "psql": "deploy.owner:open_psql",
     "resource": "resourceserver.server_command:resource",
     "restore": "deploy.backup.commands:restore",
+    "retention": "deploy.operators.retention:retention",
     "rollup": "deploy.operators.rollups:rollup",
     "sealing": "deploy.operators.sealing:sealing_group",
     "session": "authserver.cli.people:session",

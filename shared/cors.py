@@ -16,8 +16,8 @@ _HEADERS: Final = [
     (b"access-control-allow-origin", b"*"),
     (
         b"access-control-expose-headers",
-        b"Content-Disposition, Export-Omitted, Export-Pending-Days, Retry-After, WWW-Authenticate,"
-        b" X-Request-Id",
+        b"Content-Disposition, Export-Omitted, Export-Pending-Days, Export-Removed-Before, Retry-After,"
+        b" WWW-Authenticate, X-Request-Id",
     ),
 ]
 _PREFLIGHT_HEADERS: Final = [

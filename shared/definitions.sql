@@ -19,7 +19,7 @@ session.idempotency_key collate "C" desc
 
 -- fragment: unreported_days
 -- `unreported`: the days of `possible_day` on which no tracker reported anything: no session begins on them or
--- reaches into them. On other days, zero activity was measured; on these it is unknown.
+-- reaches into them, nor did one that has been removed because of its age. On other days, zero activity was measured; on these it is unknown.
 -- needs: possible_day (date, ends_at, starts_at)
 -- gives: unreported (date)
 unreported as (
@@ -64,6 +64,13 @@ unreported as (
                   and started_at > day.day_before
                   and started_at < day.starts_at
                   and ended_at > day.starts_at
+           )
+       and not exists (
+               select
+                 from activity.removed_day as removed
+                where removed.user_id = %(user_id)s
+                  and removed.date between day.date - 2 and day.date + 1
+                  and removed.reported && tstzrange(day.starts_at, day.ends_at)
            )
 ),
 

@@ -201,6 +201,11 @@ class Settings:
     storage_reserve_mib: int = 512
     """SVC_STORAGE_RESERVE_MIB: the free MiB on that disk below which no events, imports and summaries are
     written (503 storage_full), so that the database never has to stop."""
+    keep_raw_years: int | None = None
+    """SVC_KEEP_RAW_YEARS: for how many years single sessions of applications and of coding are kept, counted
+    back from today where each person lives. The worker removes older ones, a month at a time. Sums of their
+    days stay, titles and files do not; 'svc retention' shows beforehand what would go. By default all are
+    kept for ever. Set it once all processes run a version that knows it."""
     backup_dir: Path | None = None
     """SVC_BACKUP_DIR: where ``svc backup`` writes when its command line names no directory, and where
     the newest backup is looked for; by default none."""
@@ -388,6 +393,7 @@ def _read(environment: Mapping[str, str]) -> Settings:
         storage_reserve_mib=_count(
             environment, "SVC_STORAGE_RESERVE_MIB", Settings.storage_reserve_mib
         ),
+        keep_raw_years=_years(environment, "SVC_KEEP_RAW_YEARS"),
         backup_dir=_directory(environment, "SVC_BACKUP_DIR"),
         refreshes_per_hour=_count(
             environment, "SVC_REFRESHES_PER_HOUR", Settings.refreshes_per_hour
@@ -443,6 +449,7 @@ def environment(chosen: Settings, role_urls: Mapping[str, str]) -> dict[str, str
         "SVC_UPLOAD_FREE_MIB": str(chosen.upload_free_mib),
         "SVC_STORAGE_DIR": "off" if chosen.storage_dir is None else str(chosen.storage_dir),
         "SVC_STORAGE_RESERVE_MIB": str(chosen.storage_reserve_mib),
+        "SVC_KEEP_RAW_YEARS": "" if chosen.keep_raw_years is None else str(chosen.keep_raw_years),
         "SVC_REGISTRATIONS_PER_HOUR": str(chosen.registrations_per_hour),
         "SVC_MCP_CALLS_PER_MINUTE": str(chosen.mcp_calls_per_minute),
         "SVC_REFRESHES_PER_HOUR": str(chosen.refreshes_per_hour),
@@ -692,6 +699,12 @@ def _count(
     return int(given)
 
 
+def _years(environment: Mapping[str, str], name: str) -> int | None:
+    """Return a number of years; None without one."""
+    return _count(environment, name, 0, least=1, most=_MOST_YEARS) or None
+
+
+_MOST_YEARS: Final = 100
 _SIZES: Final = tuple(
     field.name for field in fields(Settings) if field.name.endswith("_connections")
 )

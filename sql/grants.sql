@@ -171,6 +171,8 @@ grant select (user_id, date), insert, update (marked_at, is_left_raw)
 grant select, insert, update (source, last_sync_at, first_event_at, last_event_at, event_count)
     on activity.device_stream
     to svc_ingester;
+-- Before which day it accepts no sessions.
+grant select on activity.raw_limit to svc_ingester, svc_importer;
 -- Where it leaves work for the worker, it makes the person's turn due.
 grant execute on function svc.make_due to svc_ingester, svc_importer;
 grant select, insert, update (due_at) on svc.turn to svc_ingester, svc_importer;
@@ -310,6 +312,10 @@ grant select, insert, delete
        activity.app_timeline
     to svc_worker;
 grant select, insert, update (marked_at, is_left_raw), delete on activity.rollup_due to svc_worker;
+
+-- It removes sessions of old years, by the only function that may, and nothing computes their days again.
+grant execute on function svc.people_with_old_sessions, svc.remove_old_sessions to svc_worker;
+grant select on activity.raw_limit, activity.removed_day to svc_worker;
 
 -- The worker imports uploaded files: it begins and ends imports and reads their receipts, and the importer writes the
 -- records. It removes files that are no longer needed.

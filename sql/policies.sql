@@ -111,6 +111,8 @@ select svc.secure_user_table('activity.goal');
 select svc.secure_user_table('activity.daily_summary');
 select svc.secure_user_table('activity.summary_due', p_is_imported => true);
 select svc.secure_user_table('activity.rollup_due', p_is_imported => true);
+select svc.secure_user_table('activity.raw_limit', p_is_imported => true);
+select svc.secure_user_table('activity.removed_day');
 select svc.secure_user_table('activity.label');
 select svc.secure_user_table('activity.app_time');
 select svc.secure_user_table('activity.coding_time');

@@ -66,7 +66,12 @@ first_measured as (
     select (
                least(
                    (select min(started_at) from activity.app_session where user_id = %(user_id)s),
-                   (select min(started_at) from activity.coding_session where user_id = %(user_id)s)
+                   (select min(started_at) from activity.coding_session where user_id = %(user_id)s),
+                   (
+                       select min(least(first_app_at, first_coding_at))
+                         from activity.removed_day
+                        where user_id = %(user_id)s
+                   )
                ) at time zone person.tz
            )::date as day
       from person
@@ -187,6 +192,12 @@ unread as (
                     where user_id = %(user_id)s
                       and started_at > (period_day.date - 2)::timestamp at time zone 'UTC'
                       and started_at < (period_day.date + 2)::timestamp at time zone 'UTC'
+               )
+               or exists (
+                   select
+                     from activity.removed_day
+                    where user_id = %(user_id)s
+                      and date between period_day.date - 2 and period_day.date + 1
                )
            )
 ),

@@ -129,6 +129,15 @@ first_tracked as (
                     order by session.started_at
                     limit 1
                )
+                union all
+               (
+                   select lower(removed.active)
+                     from activity.removed_day as removed
+                    where removed.user_id = %(user_id)s
+                      and not isempty(removed.active)
+                    order by removed.date
+                    limit 1
+               )
            ) as first
 ),
 hours as (

@@ -1,6 +1,15 @@
 -- Rows as answers and the export have them. Each fragment has the columns of one `line`, about a table row whose
 -- name its description says.
 
+-- fragment: removed_sessions
+-- Until when sessions of the range have been removed because of their age, a column of the answer; null where none has.
+(
+    select svc.instant(removed_before::timestamp at time zone 'UTC')
+      from activity.raw_limit
+     where user_id = %(user_id)s
+       and removed_before::timestamp at time zone 'UTC' > %(from)s::timestamptz
+) as removed_before
+
 -- fragment: tracked_devices
 -- The devices, and the events of each, all streams together. Each stream has a device, but a full join is never a nested
 -- loop: where the planner expects a few devices, each of a thousand would be compared with the streams of all others.

@@ -76,6 +76,9 @@ class AppSessionsBody(Listing):
 
     range: InstantRangeEcho
     data: list[AppSession]
+    removed_before: Timestamp | None
+    """Sessions that ended before this have been removed; their sums remain. Null where it is before the
+    range."""
 
 
 class SessionOfApp(Body):
@@ -126,6 +129,9 @@ class SessionsByAppBody(Body):
     range: InstantRangeEcho
     data: list[SessionsOfApp]
     totals: SessionsByAppTotals
+    removed_before: Timestamp | None
+    """Single sessions that ended before this have been removed; the sums have their time. Null where it is
+    before the range."""
 
 
 Activity = Literal[
@@ -167,6 +173,9 @@ class CodingSessionsBody(Listing):
 
     range: InstantRangeEcho
     data: list[CodingSession]
+    removed_before: Timestamp | None
+    """Sessions that ended before this have been removed; their sums remain. Null where it is before the
+    range."""
 
 
 class SessionsOfDay(Body):

@@ -45,7 +45,8 @@ select json_build_object(
            'from', svc.instant(%(from)s::timestamptz),
            'to', svc.instant(%(to)s::timestamptz)
        ) as range,
-       page.*
+       page.*,
+--include removed_sessions
   from page
 --include end_of_answer
 
@@ -121,7 +122,8 @@ select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_
            select coalesce(json_agg(row order by total_ms desc, app collate "C"), '[]')
              from row
        ) as data,
-       (select row_to_json(total) from total) as totals
+       (select row_to_json(total) from total) as totals,
+--include removed_sessions
   from slot
 --include end_of_answer
 
@@ -158,7 +160,8 @@ select json_build_object(
            'from', svc.instant(%(from)s::timestamptz),
            'to', svc.instant(%(to)s::timestamptz)
        ) as range,
-       page.*
+       page.*,
+--include removed_sessions
   from page
 --include end_of_answer
 

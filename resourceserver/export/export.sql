@@ -27,6 +27,13 @@ select date::text
   from svc.pending_days(%(user_id)s, %(from)s, %(to)s) as date
  order by date
 
+-- name: removed_before
+-- The day before which sessions have been removed because of their age; their sums remain. No row: none has.
+select removed_before::text
+  from activity.raw_limit
+ where user_id = %(user_id)s
+   and removed_before is not null
+
 -- name: open_rows
 -- Opens the cursor of a resource's statement. A statement, like the count below, cannot be a parameter, so psycopg
 -- puts it in place of the braces.

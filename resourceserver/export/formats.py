@@ -32,7 +32,11 @@ async def as_json(export: Export) -> AsyncIterator[bytes]:
             yield (before_row + ",\n".join(rows)).encode()
             before_row = ",\n"
         yield b"]"
-    end = {"pending_days": export.pending_days, "omitted": export.omitted}
+    end = {
+        "pending_days": export.pending_days,
+        "removed_before": export.removed_before,
+        "omitted": export.omitted,
+    }
     yield f"}},\n{compact(end)[1:]}\n".encode()
 
 
@@ -74,6 +78,7 @@ async def as_zip(export: Export) -> AsyncIterator[bytes]:
         about = {
             **export.about,
             "pending_days": export.pending_days,
+            "removed_before": export.removed_before,
             "omitted": export.omitted,
         }
         text = json.dumps(about, ensure_ascii=False, indent=2) + "\n"

@@ -92,6 +92,8 @@ class Export:
     omitted: list[str]
     """The requested resources that the token may not read."""
     pending_days: list[str]
+    removed_before: str | None
+    """The day before which the person's sessions have been removed because of their age."""
     """The days whose summaries are exported as provisional, or not at all."""
     params: Mapping[str, Any]
     """The parameters of the statements of rows."""
@@ -208,6 +210,7 @@ async def _begin(connection: Connection, who: Credential, params: ExportParams) 
     if any(each.name == "daily_summaries" for each in wanted):
         pending = await connection.execute(SQL["pending_days"], {**user_id, **period})
         pending_days = [day for (day,) in await pending.fetchall()]
+    removed = await (await connection.execute(SQL["removed_before"], user_id)).fetchone()
     return Export(
         connection,
         about={
@@ -219,6 +222,7 @@ async def _begin(connection: Connection, who: Credential, params: ExportParams) 
         resources=[each for each in wanted if each.scope in head["scopes"]],
         omitted=[each.name for each in wanted if each.scope not in head["scopes"]],
         pending_days=pending_days,
+        removed_before=None if removed is None else removed[0],
         params={
             **user_id,
             **period,

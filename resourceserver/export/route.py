@@ -121,6 +121,13 @@ ExportBody: Final = create_model(
             " provisional or missing."
         ),
     ],
+    removed_before=Annotated[
+        CalendarDay | None,
+        Field(
+            description="Sessions that ended before this day, in UTC, have been removed because of their age;"
+            " their sums remain. Null where none has."
+        ),
+    ],
     omitted=Annotated[list[str], Field(description="Resources that the token may not read.")],
 )
 
@@ -143,6 +150,7 @@ EXPORT: Final = Operation(
         "Content-Disposition": "A name for the file.",
         "Export-Omitted": "Resources that the token may not read, in formats that do not name them.",
         "Export-Pending-Days": "The number of days that will be summed up within minutes.",
+        "Export-Removed-Before": "The day before which sessions have been removed; empty if none has.",
     },
 )
 
@@ -193,6 +201,7 @@ class _Answer:
             headers = _headers(self.params) | {
                 "Export-Omitted": ", ".join(self.export.omitted),
                 "Export-Pending-Days": str(len(self.export.pending_days)),
+                "Export-Removed-Before": self.export.removed_before or "",
             }
             streamed = StreamingResponse(
                 written(self.export), headers=headers, media_type=media_type

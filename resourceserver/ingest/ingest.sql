@@ -69,7 +69,8 @@ select missing.name
 -- Writes the app sessions of a batch, given as a JSON array for each column; returns the keys of those that
 -- were new. An event whose key exists already changes nothing. The outer join turns a device that was deleted
 -- a moment ago into an error, where an inner join would drop its events silently. Events of devices over the limit
--- are left out; add_devices has returned these devices.
+-- are left out; add_devices has returned these devices. So are events from before the time whose sessions are removed
+-- (closed_before).
 insert into activity.app_session (
     user_id,
     idempotency_key,
@@ -136,8 +137,18 @@ select %(user_id)s,
   left join activity.device
          on device.user_id = %(user_id)s
         and device.name = sent.device
- where device.device_id is not null
-    or (select count(*) from activity.device where user_id = %(user_id)s) < %(most_devices)s::bigint
+ where (
+           device.device_id is not null
+           or (select count(*) from activity.device where user_id = %(user_id)s) < %(most_devices)s::bigint
+       )
+   and timestamptz 'epoch' + sent.started_ms::bigint * interval '1 millisecond' >= coalesce(
+           (
+               select closed_before::timestamp at time zone 'UTC'
+                 from activity.raw_limit
+                where user_id = %(user_id)s
+           ),
+           '-infinity'
+       )
  order by sent.idempotency_key collate "C"
     on conflict do nothing
 returning idempotency_key
@@ -222,16 +233,34 @@ select %(user_id)s,
   left join activity.device
          on device.user_id = %(user_id)s
         and device.name = sent.device
- where device.device_id is not null
-    or (select count(*) from activity.device where user_id = %(user_id)s) < %(most_devices)s::bigint
+ where (
+           device.device_id is not null
+           or (select count(*) from activity.device where user_id = %(user_id)s) < %(most_devices)s::bigint
+       )
+   and timestamptz 'epoch' + sent.started_ms::bigint * interval '1 millisecond' >= coalesce(
+           (
+               select closed_before::timestamp at time zone 'UTC'
+                 from activity.raw_limit
+                where user_id = %(user_id)s
+           ),
+           '-infinity'
+       )
  order by sent.idempotency_key collate "C"
     on conflict do nothing
 returning idempotency_key
 
+-- name: closed_before
+-- The first day, in UTC, whose sessions are accepted; no row: all are (sql/functions/retention.sql). It is read after the
+-- events are written, so it excludes all that were left out.
+select closed_before
+  from activity.raw_limit
+ where user_id = %(user_id)s
+
 -- name: mark_days
 -- Marks the summaries and rollups of the days in UTC with new events as out of date. A mark that is set again gets
 -- a new value even if the clock has not moved, because summaries.sql detects new events by it. Rollups are marked
--- after the events are written, because rollups.sql relies on that order.
+-- after the events are written, because rollups.sql relies on that order. Those of days whose sessions have been
+-- removed are not: nothing can make them again.
 with to_sum_up as (
     insert into activity.summary_due (user_id, date)
     select %(user_id)s::uuid,
@@ -245,6 +274,9 @@ insert into activity.rollup_due (user_id, date)
 select %(user_id)s::uuid,
        touched.date
   from unnest(%(days)s::date[]) as touched (date)
+ where touched.date >= coalesce(
+           (select removed_before from activity.raw_limit where user_id = %(user_id)s), '-infinity'
+       )
  order by touched.date
     on conflict (user_id, date) do update
    set marked_at = now(),

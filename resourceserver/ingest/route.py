@@ -383,6 +383,10 @@ class Written(NamedTuple):
     """The number of new rows."""
     refused_devices: frozenset[str]
     """Devices that could not be added; their rows were not written."""
+    too_old: Sequence[Row] = ()
+    """Rows that were not written because sessions of their time are removed."""
+    closed_before: str = ""
+    """The first day whose sessions are accepted, if there is one."""
 
 
 async def write(
@@ -405,14 +409,14 @@ async def write(
         (STATEMENTS["lock_new_devices"], columns | common),
         (STATEMENTS["add_devices"], columns | common),
         (STATEMENTS[f"add_{stream.name}"], columns | common),
+        (STATEMENTS["closed_before"], common),
     )
     then = (STATEMENTS["mark_days"], STATEMENTS["count_up"])
 
     def following(results: Results) -> Sequence[Step]:
         refused = _refused(results)
         kept = [row for row in rows if row["device"] not in refused] if refused else rows
-        written = results[3]
-        new = {(written.get_value(n, 0) or b"").decode() for n in range(written.ntuples)}
+        new = _new(results)
         values = common | {"stream": stream.name} | consequences(kept, new)
         return [(statement, values) for statement in then]
 
@@ -431,7 +435,35 @@ async def write(
         raise DatabaseUnavailable from error
     except psycopg.Error as error:
         raise session.problem(error, who) from error
-    return Written(results[3].ntuples, _refused(results))
+    closed = results[4].get_value(0, 0) if results[4].ntuples else None
+    if closed is None:
+        return Written(results[3].ntuples, _refused(results))
+    day, refused = closed.decode(), _refused(results)
+    old = too_old(rows, _new(results), refused, date.fromisoformat(day))
+    return Written(results[3].ntuples, refused, old, day)
+
+
+def _new(results: Results) -> set[str]:
+    """Return the keys of the events that were new."""
+    written = results[3]
+    return {(written.get_value(n, 0) or b"").decode() for n in range(written.ntuples)}
+
+
+def too_old(
+    rows: Sequence[Row], new_keys: Set[str], refused: Set[str], closed_before: date
+) -> list[Row]:
+    """Return the rows that were left out because they begin before ``closed_before``, in UTC.
+
+    One of a refused device is left out for that.
+    """
+    first_ms = (closed_before - date(1970, 1, 1)).days * _DAY_MS
+    return [
+        row
+        for row in rows
+        if row["started_ms"] < first_ms
+        and row["idempotency_key"] not in new_keys
+        and row["device"] not in refused
+    ]
 
 
 def _refused(results: Results) -> frozenset[str]:
@@ -509,10 +541,12 @@ def _rendered(stream: Stream, verdict: Verdict, written: Written, now_ms: int) -
 def _result(verdict: Verdict, written: Written, now_ms: int) -> dict[str, Any]:
     """Return the answer. A valid event that was not written is a duplicate of one that was."""
     rejected = verdict.rejected
-    if written.refused_devices:
+    if written.refused_devices or written.too_old:
         beyond = (_beyond_the_ceiling(row, written.refused_devices) for row in verdict.rows)
+        old = (_before_the_limit(row, written.closed_before) for row in written.too_old)
         rejected = sorted(
-            [*rejected, *itertools.chain.from_iterable(beyond)], key=itemgetter("index")
+            [*rejected, *itertools.chain.from_iterable(itertools.chain(beyond, old))],
+            key=itemgetter("index"),
         )
     valid = len(verdict.rows) + verdict.repeated + len(verdict.rejected) - len(rejected)
     return {
@@ -539,4 +573,13 @@ def _beyond_the_ceiling(row: Row, refused: frozenset[str]) -> list[dict[str, Any
     message = f"device: is new, and the account has {events.MAX_DEVICES} devices already"
     return [
         {"index": index, "code": "too_many_devices", "message": message} for index in row["indexes"]
+    ]
+
+
+def _before_the_limit(row: Row, closed_before: str) -> list[dict[str, Any]]:
+    """Return the rejections of the events of ``row``, whose sessions are removed."""
+    message = f"started_at: is before {closed_before}, and sessions of that time are kept here as sums only"
+    return [
+        {"index": index, "code": "timestamp_out_of_range", "message": message}
+        for index in row["indexes"]
     ]

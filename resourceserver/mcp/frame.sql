@@ -51,6 +51,10 @@ first_known as (
       from activity.coding_session
      where user_id = %(user_id)s
      union all
+    select min(least(first_app_at, first_coding_at))
+      from activity.removed_day
+     where user_id = %(user_id)s
+     union all
     select min(occurred_at)
       from code.event
      where user_id = %(user_id)s
@@ -321,6 +325,12 @@ select json_build_object(
                       '[]'
                   )
              from gap
-       ) as data_gaps
+       ) as data_gaps,
+       (
+           select removed_before
+             from activity.raw_limit
+            where user_id = %(user_id)s
+              and removed_before > frame.first_day
+       ) as removed_before
   from framed as frame
 --include end_of_answer

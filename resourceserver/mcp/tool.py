@@ -85,6 +85,8 @@ class Answer(Body):
     data_gaps: list[Gap]
     """At most the last 50."""
     not_yet: NotYet | None
+    removed_before: CalendarDay | None
+    """Single sessions of earlier days have been removed, and their sums kept."""
     truncated: bool
     """Whether rows or texts were left out."""
 

@@ -71,6 +71,13 @@ active as (
                   and started_at < day.ends_at
                   and ended_at > day.starts_at
            )
+        or exists (
+               select
+                 from activity.removed_day as removed
+                where removed.user_id = %(user_id)s
+                  and removed.date between day.date - 2 and day.date + 1
+                  and removed.active && tstzrange(day.starts_at, day.ends_at)
+           )
 ),
 -- fragment: counted_slots
 -- `slot`: each slot of the outer `slot` in two parts: up to its `counted_until`, and the rest, which has no date and so

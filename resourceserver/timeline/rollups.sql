@@ -40,11 +40,13 @@ select svc.mark_all_days(%(user_id)s)
 
 -- name: take_marks
 -- Marked days after one date, in order, whose marks are older than the quiet period, locked until the end of the
--- transaction. Marks that a writer holds are skipped, so the job never waits.
+-- transaction. Marks that a writer holds are skipped, so the job never waits. Days whose sessions have been removed are
+-- never computed again, whatever has marked them.
 select date
   from activity.rollup_due
  where user_id = %(user_id)s
    and date > %(after)s
+   and date >= coalesce((select removed_before from activity.raw_limit where user_id = %(user_id)s), '-infinity')
    and marked_at <= now() - %(quiet)s::interval
    and not is_left_raw
  order by date
@@ -1010,8 +1012,18 @@ select %(user_id)s,
 -- name: forget_strays
 -- Removes rollups of days, and of months, that have no mark. If every day with sessions is marked, this removes all
 -- rollups without sessions and reads no session. A month with marks may be removed too if its first day has none: a
--- marked day rebuilds it.
-with marked as materialized (
+-- marked day rebuilds it. Rollups whose sessions have been removed stay.
+with kept as materialized (
+    select removed_before as before,
+           removed_before::timestamp at time zone 'UTC' as before_at
+      from (
+               select coalesce(
+                          (select removed_before from activity.raw_limit where user_id = %(user_id)s),
+                          '-infinity'
+                      ) as removed_before
+           ) as known
+),
+marked as materialized (
     select date
       from activity.rollup_due
      where user_id = %(user_id)s
@@ -1039,6 +1051,7 @@ stray as materialized (
                   and grain in (1, 2, 3)
                   and starts_at >= gap.starts_at
                   and starts_at < gap.ends_at
+                  and starts_at >= (select before_at from kept)
                 union
                select starts_at
                  from activity.coding_time
@@ -1046,6 +1059,7 @@ stray as materialized (
                   and grain in (1, 2, 3)
                   and starts_at >= gap.starts_at
                   and starts_at < gap.ends_at
+                  and starts_at >= (select before_at from kept)
            ) as part
      where gap.starts_at < gap.ends_at
      union
@@ -1063,6 +1077,7 @@ stray as materialized (
            ) as month
      where (starts_at at time zone 'UTC')::date
            not in (select date_trunc('month', date::timestamp)::date from marked)
+       and starts_at >= (select before_at from kept)
 ),
 forgotten_apps as (
     delete
@@ -1082,6 +1097,7 @@ delete
   from activity.app_timeline
  where user_id = %(user_id)s
    and date not in (select date from marked)
+   and date >= (select before from kept)
 
 -- name: forget_unused_labels
 -- Removes labels that no rollup uses any more. It reads both tables once instead of looking up each label: there may
@@ -1181,7 +1197,7 @@ marked as (
 ),
 
 -- fragment: unmarked_days
--- `day`: the start of each other day of the range. Needs the fragment `marked`.
+-- `day`: the start of each other day of the range whose sessions have not been removed. Needs the fragment `marked`.
 -- needs: marked (starts_at)
 -- gives: day (starts_at)
 day as (
@@ -1192,6 +1208,14 @@ day as (
                interval '24 hours'
            ) as at
      where at not in (select starts_at from marked)
+       and at >= coalesce(
+               (
+                   select removed_before::timestamp at time zone 'UTC'
+                     from activity.raw_limit
+                    where user_id = %(user_id)s
+               ),
+               '-infinity'
+           )
 ),
 
 -- fragment: differences

@@ -24,7 +24,8 @@ select pg_try_advisory_xact_lock(hashtextextended('summaries of ' || %(user_id)s
 select pg_advisory_xact_lock(hashtextextended('summaries of ' || %(user_id)s::uuid, 0))
 
 -- name: person
--- The person's time zone, and the first and the last day with sessions. No row: the account is deleted.
+-- The person's time zone, and the first and the last day with sessions, those included whose sessions have been removed
+-- because of their age: their summaries are computed from rollups. No row: the account is deleted.
 select person.timezone as tz,
        (extent.first_at at time zone person.timezone)::date as first,
        (extent.last_at at time zone person.timezone)::date as last
@@ -40,6 +41,11 @@ select person.timezone as tz,
                           select min(started_at)
                             from activity.coding_session
                            where user_id = %(user_id)s
+                      ),
+                      (
+                          select min(least(first_app_at, first_coding_at))
+                            from activity.removed_day
+                           where user_id = %(user_id)s
                       )
                   ) as first_at,
                   -- No session is longer than a day.
@@ -52,6 +58,11 @@ select person.timezone as tz,
                       (
                           select max(started_at)
                             from activity.coding_session
+                           where user_id = %(user_id)s
+                      ),
+                      (
+                          select max(greatest(last_app_at, last_coding_at))
+                            from activity.removed_day
                            where user_id = %(user_id)s
                       )
                   ) + interval '24 hours' as last_at

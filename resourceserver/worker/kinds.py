@@ -25,7 +25,7 @@ from resourceserver.integrations.pulls.turn import Pulls, Stopped
 from resourceserver.integrations.pulls.turn import Taken as Pulled
 from resourceserver.timeline import rollups, summaries
 from resourceserver.uploads.directory import Directory
-from resourceserver.worker import turns, undo
+from resourceserver.worker import retention, turns, undo
 from resourceserver.worker.turns import LAST, SQL, Kind, Later, Outcome, Turn
 from shared import settings
 from shared.fetcher import Fetcher
@@ -40,6 +40,7 @@ ROLLUPS: Final = "rollups"
 SUMMARIES: Final = "summaries"
 VISITS: Final = "visits"
 UNDO: Final = "undo"
+RETENTION: Final = "retention"
 IMPORT: Final = "import"
 PULL: Final = "pull"
 _BUSY: Final = timedelta(seconds=30)
@@ -65,6 +66,8 @@ def kinds(
     """
     importing = () if chosen is None or chosen.upload_dir is None else (_imports(chosen),)
     pulling = () if chosen is None else (_pulls(chosen),)
+    years = None if chosen is None else chosen.keep_raw_years
+    removing = () if years is None else (_retention(workers, years),)
     listed = (
         *importing,
         *pulling,
@@ -84,6 +87,7 @@ def kinds(
             look=_look(VISITS, derivation.people_due, derive_every),
         ),
         Kind(UNDO, undo.handler(workers), frees_space=True),
+        *removing,
     )
     return {kind.name: kind for kind in listed}
 
@@ -98,6 +102,20 @@ def _look(kind: str, people_due: PeopleDue, interval: timedelta) -> Job:
             after = people[-1]
 
     return Job(look, interval, log, f"{kind} are looked for later")
+
+
+def _retention(workers: Pool, years: int) -> Kind:
+    """Return the kind that removes sessions older than ``years``. It frees space."""
+
+    async def people_due(worker: Connection, after: UUID) -> list[UUID]:
+        return await retention.people_due(worker, after, years)
+
+    return Kind(
+        RETENTION,
+        retention.handler(workers, years),
+        look=_look(RETENTION, people_due, retention.INTERVAL),
+        frees_space=True,
+    )
 
 
 def _imports(chosen: Settings) -> Kind:

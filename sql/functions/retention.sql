@@ -141,3 +141,231 @@ begin
     return removed + gone;
 end
 $$;
+
+-- The first day of the month, in UTC, before which a person's sessions go if they are kept for so many years: the month
+-- of the same day so many years ago where the person lives. So each session is kept for these years, and up to a month
+-- more.
+create or replace function svc.raw_limit_day(p_tz text, p_years integer)
+returns date
+language sql
+stable
+set search_path = pg_catalog, pg_temp
+return date_trunc('month', (now() at time zone p_tz) - p_years * interval '1 year')::date;
+
+-- Up to `p_limit` people with sessions that are older than so many years and have not been removed, in the order of
+-- their ids after `p_after`. Raises 57SV1 and 57SV2 where the worker's version does not fit the schema (versions.sql).
+create or replace function svc.people_with_old_sessions(
+    p_after   uuid,
+    p_years   integer,
+    p_limit   integer,
+    p_version integer
+)
+returns setof uuid
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform svc.check_version(p_version);
+    return query
+    select person.user_id
+      from identity.user as person
+      left join activity.raw_limit using (user_id)
+     cross join lateral (
+               select day,
+                      day::timestamp at time zone 'UTC' as at
+                 from svc.raw_limit_day(person.timezone, p_years) as day
+               offset 0
+           ) as due
+     where person.user_id > p_after
+       and (raw_limit.removed_before is null or raw_limit.removed_before < due.day)
+       and least(
+               (select min(started_at) from activity.app_session as session where session.user_id = person.user_id),
+               (select min(started_at) from activity.coding_session as session where session.user_id = person.user_id)
+           ) < due.at
+     order by person.user_id
+     limit p_limit;
+end
+$$;
+
+-- Removes the oldest month of a person's sessions, if it is older than so many years, and returns what it has done:
+--
+--     'closed'    from now on no sessions are accepted that begin before the limit; nothing is removed yet, because a
+--                 batch that was being written may still add some
+--     'waiting'   for that, or for the rollups and summaries of the month, which are made of these sessions
+--     'removed'   a month is removed, and there may be more
+--     'done'      nothing is left to remove
+--
+-- It is one transaction, so a worker that is killed has removed nothing. Sessions that reach into the next month stay
+-- until that one goes. The lock keeps rollups from being made meanwhile.
+-- The worker may call this but cannot delete sessions itself, and no session of less than a year is removed.
+create or replace function svc.remove_old_sessions(p_user_id uuid, p_years integer, p_version integer)
+returns table (state text, app_sessions integer, coding_sessions integer, before date)
+language plpgsql
+volatile
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    due      date;
+    known    activity.raw_limit;
+    first_at timestamptz;
+    upto     timestamptz;
+begin
+    perform svc.check_version(p_version);
+    perform pg_advisory_xact_lock(hashtextextended('rollups of ' || p_user_id, 0));
+    app_sessions := 0;
+    coding_sessions := 0;
+    select svc.raw_limit_day(person.timezone, greatest(p_years, 1))
+      into due
+      from identity.user as person
+     where person.user_id = p_user_id;
+    select least(
+               (select min(session.started_at) from activity.app_session as session where session.user_id = p_user_id),
+               (select min(session.started_at) from activity.coding_session as session where session.user_id = p_user_id)
+           )
+      into first_at;
+    if due is null or first_at is null or first_at >= due::timestamp at time zone 'UTC' then
+        state := 'done';
+        return next;
+        return;
+    end if;
+    select *
+      into known
+      from activity.raw_limit as stored
+     where stored.user_id = p_user_id
+       for update;
+    if known.closed_before is null or known.closed_before < due then
+        insert into activity.raw_limit (user_id, closed_before)
+        values (p_user_id, due)
+            on conflict (user_id) do update
+           set closed_before = excluded.closed_before,
+               closed_at = now();
+        state := 'closed';
+        before := due;
+        return next;
+        return;
+    end if;
+    -- A month in which only a session remains that reaches into the next one is over.
+    before := least(
+        known.closed_before,
+        greatest(
+            (date_trunc('month', first_at, 'UTC') at time zone 'UTC' + interval '1 month')::date,
+            (known.removed_before + interval '1 month')::date
+        )
+    );
+    if before = known.removed_before then
+        state := 'done';
+        return next;
+        return;
+    end if;
+    upto := before::timestamp at time zone 'UTC';
+    if known.closed_at > now() - interval '10 minutes'
+        or exists (
+               select
+                 from activity.rollup_due as marked
+                where marked.user_id = p_user_id
+                  and marked.date < before
+           )
+        or exists (
+               select
+                 from activity.summary_due as marked
+                where marked.user_id = p_user_id
+                  and marked.date < before
+           )
+    then
+        state := 'waiting';
+        return next;
+        return;
+    end if;
+    with app as (
+        delete from activity.app_session as session
+         where session.user_id = p_user_id
+           and session.started_at < upto
+           and session.ended_at < upto
+        returning session.started_at,
+                  session.ended_at,
+                  session.idle
+    ),
+    coding as (
+        delete from activity.coding_session as session
+         where session.user_id = p_user_id
+           and session.started_at < upto
+           and session.ended_at < upto
+        returning session.started_at,
+                  session.ended_at
+    ),
+    removed as (
+        select true as is_app,
+               started_at,
+               ended_at,
+               idle
+          from app
+         union all
+        select false,
+               started_at,
+               ended_at,
+               false
+          from coding
+    ),
+    placed as (
+        select *,
+               tstzrange(
+                   date_bin('15 minutes', started_at, '2000-01-01 00:00:00+00'),
+                   date_bin(
+                       '15 minutes',
+                       greatest(ended_at - interval '1 millisecond', started_at),
+                       '2000-01-01 00:00:00+00'
+                   ) + interval '15 minutes'
+               ) as quarters
+          from removed
+    ),
+    remembered as (
+        insert into activity.removed_day as day (
+            user_id,
+            date,
+            app_sessions,
+            coding_sessions,
+            first_app_at,
+            last_app_at,
+            first_coding_at,
+            last_coding_at,
+            reported,
+            active
+        )
+        select p_user_id,
+               (started_at at time zone 'UTC')::date,
+               count(*) filter (where is_app),
+               count(*) filter (where not is_app),
+               min(started_at) filter (where is_app),
+               max(started_at) filter (where is_app),
+               min(started_at) filter (where not is_app),
+               max(started_at) filter (where not is_app),
+               range_agg(quarters),
+               coalesce(range_agg(quarters) filter (where not idle), '{}')
+          from placed
+         group by 2
+         order by 2
+            on conflict (user_id, date) do update
+           set app_sessions = day.app_sessions + excluded.app_sessions,
+               coding_sessions = day.coding_sessions + excluded.coding_sessions,
+               first_app_at = least(day.first_app_at, excluded.first_app_at),
+               last_app_at = greatest(day.last_app_at, excluded.last_app_at),
+               first_coding_at = least(day.first_coding_at, excluded.first_coding_at),
+               last_coding_at = greatest(day.last_coding_at, excluded.last_coding_at),
+               reported = day.reported + excluded.reported,
+               active = day.active + excluded.active
+    )
+    select count(*) filter (where is_app),
+           count(*) filter (where not is_app)
+      into app_sessions,
+           coding_sessions
+      from removed;
+    update activity.raw_limit as stored
+       set removed_before = before
+     where stored.user_id = p_user_id;
+    state := 'removed';
+    return next;
+end
+$$;

@@ -34,7 +34,8 @@ end
 $$;
 
 -- Marks all days of a person with sessions or rollups, and the days after them, because
--- sessions may continue into these. A change of title rules calls this in the same transaction, before or after it.
+-- sessions may continue into these. Days whose sessions have been removed are left out (retention.sql): their rollups
+-- stay as they are, with the title rules of that time. A change of title rules calls this in the same transaction, before or after it.
 -- It waits for a running job of this person, and keeps others from starting until the transaction ends: a job that
 -- uses the previous rules could remove a mark that this statement has seen.
 --
@@ -107,6 +108,9 @@ begin
                       ((tracked.at at time zone 'UTC')::date + 1)
            ) as touched (date)
      where tracked.at is not null
+       and touched.date >= coalesce(
+               (select removed_before from activity.raw_limit where user_id = p_user_id), '-infinity'
+           )
      group by touched.date
      order by touched.date
         on conflict (user_id, date) do update

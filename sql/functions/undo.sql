@@ -166,6 +166,10 @@ begin
         select p_user_id,
                touched.date
           from touched
+         -- Days whose sessions have been removed keep their rollups.
+         where touched.date >= coalesce(
+                   (select removed_before from activity.raw_limit where user_id = p_user_id), '-infinity'
+               )
          order by touched.date
             on conflict (user_id, date) do update
            set marked_at = now(),
@@ -217,6 +221,10 @@ begin
         select p_user_id,
                touched.date
           from touched
+         -- Days whose sessions have been removed keep their rollups.
+         where touched.date >= coalesce(
+                   (select removed_before from activity.raw_limit where user_id = p_user_id), '-infinity'
+               )
          order by touched.date
             on conflict (user_id, date) do update
            set marked_at = now(),

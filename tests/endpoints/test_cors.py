@@ -59,8 +59,8 @@ def test_pages_may_read_the_headers_that_clients_need(api: TestClient, alice: Pe
 
         exposed = set(answer.headers["access-control-expose-headers"].split(", "))
         assert exposed == {
-            *("Content-Disposition", "Export-Omitted", "Export-Pending-Days", "Retry-After"),
-            *("WWW-Authenticate", "X-Request-Id"),
+            *("Content-Disposition", "Export-Omitted", "Export-Pending-Days"),
+            *("Export-Removed-Before", "Retry-After", "WWW-Authenticate", "X-Request-Id"),
         }
 
 

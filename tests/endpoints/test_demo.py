@@ -30,6 +30,8 @@ WIDE: Final = {
 WITHOUT_ROWS: Final = {
     "activity.summary_due": "the command has summed up all days itself",
     "activity.rollup_due": "and has made all rollups",
+    "activity.raw_limit": "nothing of it is old enough to be removed",
+    "activity.removed_day": "so no day has lost its sessions",
     "svc.turn": "and leaves nothing to the worker",
     "profile.upload": "a file that is being brought",
     "profile.integration": "an account at a service, of which an older demo wrote rows",

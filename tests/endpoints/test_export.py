@@ -754,6 +754,7 @@ def test_an_answer_begins_before_the_first_row_is_read(format_: str) -> None:
         resources=list(RESOURCES),
         omitted=[],
         pending_days=[],
+        removed_before=None,
         params={},
     )
 

@@ -268,6 +268,7 @@ def fill(owner: Rows, person: Person) -> None:
             "text": person.email,
             "bytea": person.email.encode(),
             "json": "{}",
+            "tstzmultirange": "{}",
         }
         given = {
             column: values.get(kind, "2030-01-01" if kind.startswith(("timestamp", "date")) else 1)

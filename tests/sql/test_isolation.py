@@ -416,6 +416,7 @@ PRIVILEGES = {
             "INSERT SELECT UPDATE(event_count) UPDATE(first_event_at) UPDATE(last_event_at)"
             " UPDATE(last_sync_at) UPDATE(source)"
         ),
+        "activity.raw_limit": "SELECT",
         "activity.rollup_due": (
             "INSERT SELECT(date) SELECT(user_id) UPDATE(is_left_raw) UPDATE(marked_at)"
         ),
@@ -442,6 +443,7 @@ PRIVILEGES = {
             " INSERT(stream) INSERT(user_id) SELECT UPDATE(event_count) UPDATE(first_event_at)"
             " UPDATE(last_event_at)"
         ),
+        "activity.raw_limit": "SELECT",
         "activity.rollup_due": (
             "INSERT SELECT(date) SELECT(user_id) UPDATE(is_left_raw) UPDATE(marked_at)"
         ),
@@ -492,6 +494,8 @@ PRIVILEGES = {
         "activity.device_stream": "SELECT",
         "activity.goal": "SELECT",
         "activity.label": "SELECT",
+        "activity.raw_limit": "SELECT",
+        "activity.removed_day": "SELECT",
         "activity.rollup_due": "SELECT",
         "activity.summary_due": "SELECT",
         "code.event": "SELECT",
@@ -545,6 +549,8 @@ PRIVILEGES = {
         "activity.daily_summary": "DELETE INSERT SELECT",
         "activity.device": "SELECT",
         "activity.label": "DELETE INSERT SELECT",
+        "activity.raw_limit": "SELECT",
+        "activity.removed_day": "SELECT",
         "activity.rollup_due": "DELETE INSERT SELECT UPDATE(is_left_raw) UPDATE(marked_at)",
         "activity.summary_due": "DELETE SELECT UPDATE(marked_at)",
         "health.sleep": (

@@ -204,6 +204,7 @@ EXAMPLES: Final[Mapping[str, Example]] = {
     "SVC_UPLOAD_DIR": Example("/srv/uploads", {"/dev/null": "'/dev/null' is no directory"}),
     "SVC_STORAGE_DIR": Example("/srv/postgres", {"/dev/null": "'/dev/null' is no directory"}),
     "SVC_STORAGE_RESERVE_MIB": _count("31"),
+    "SVC_KEEP_RAW_YEARS": _count("3", "0", "101"),
     "SVC_BACKUP_DIR": Example("/srv/backups", {"/dev/null": "'/dev/null' is no directory"}),
     "SVC_UPLOAD_MIB": _count("30", "0"),
     "SVC_UPLOAD_FREE_MIB": _count("31"),

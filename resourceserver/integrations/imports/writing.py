@@ -579,6 +579,11 @@ def _add_sessions(target: Target, source: str, stream: Stream, rows: Rows) -> Wr
     longer = {key for (key,) in target.connection.execute(SQL[f"lengthen_{stream.name}"], values)}
     new = {key for (key,) in target.connection.execute(_ingest(f"add_{stream.name}"), values)}
     kept = [row for row in verdict.rows if row["device"] not in beyond]
+    closed = target.connection.execute(_ingest("closed_before"), values).fetchone()
+    old = [] if closed is None else route.too_old(verdict.rows, new, beyond, closed[0])
+    refused += [
+        ("timestamp_out_of_range", example(rows[index])) for row in old for index in row["indexes"]
+    ]
     refused += [
         ("too_many_devices", example(rows[index]))
         for row in verdict.rows

@@ -149,11 +149,23 @@ known_name (argument, name) as materialized (
        and idle
        and (select 'filter.apps' in (select argument from missing))
      union
+    select 'filter.apps',
+           app
+      from activity.label
+     where user_id = %(user_id)s
+       and (select 'filter.apps' in (select argument from missing))
+     union
     select 'filter.domains',
            whole.name
       from (
                select distinct domain
                  from activity.app_session
+                where user_id = %(user_id)s
+                  and domain is not null
+                  and (select 'filter.domains' in (select argument from missing))
+                union
+               select domain
+                 from activity.label
                 where user_id = %(user_id)s
                   and domain is not null
                   and (select 'filter.domains' in (select argument from missing))

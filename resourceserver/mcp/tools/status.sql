@@ -194,6 +194,7 @@ select (
                   )
              from domain
        ) as domains,
+       (select removed_before from activity.raw_limit where user_id = %(user_id)s) as removed_before,
        case
            when 'read:profile' = any (held.scopes)
                then (

@@ -1,0 +1,426 @@
+"""Sessions of old years are removed, and what their sums answer stays the same."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import psycopg
+import pytest
+from click.testing import CliRunner
+from starlette.testclient import TestClient
+
+from deploy.operators.retention import retention as command
+from deploy.operators.rollups import rollup
+from resourceserver.timeline import summaries
+from resourceserver.worker import retention
+from resourceserver.worker.kinds import kinds
+from resourceserver.worker.turns import LAST, Outcome, Turn
+from shared import database
+from shared.pool import Pool
+from shared.settings import Settings
+from tests.conftest import MakeRollups, Person, mark_all_days
+
+Rows = psycopg.Connection[Any]
+
+YEARS: Final = 2
+RANGE: Final = {"from": "2019-03-01T00:00:00Z", "to": "2019-05-01T00:00:00Z"}
+DAYS: Final = {"from": "2019-03-01", "to": "2019-04-30", "tz": "Europe/Berlin"}
+KEPT: Final = datetime.now(UTC).replace(hour=9, minute=0, second=0) - timedelta(days=10)
+
+
+def event(key: str, at: str, minutes: int, app: str, **more: Any) -> dict[str, Any]:
+    return {
+        "idempotency_key": key,
+        "device": "laptop",
+        "started_at": at,
+        "duration_ms": minutes * 60_000,
+        "app": app,
+        "title": f"draft {key}",
+    } | more
+
+
+OLD: Final = [
+    event("march", "2019-03-04T09:00:00Z", 20, "Code", category="Development"),
+    event("mail", "2019-03-04T09:20:00Z", 7, "Mail"),
+    event("again", "2019-03-04T09:27:00Z", 44, "Code", category="Development"),
+    event("away", "2019-03-06T12:00:00Z", 30, "Code", idle=True),
+    event("midnight", "2019-03-31T23:40:00Z", 50, "Code", url="https://github.com/x"),
+    event("april", "2019-04-08T21:50:00Z", 25, "Mail"),
+]
+NEW: Final = [event("new", f"{KEPT:%FT%TZ}", 30, "Code")]
+CODING: Final = [
+    {
+        "idempotency_key": "coding",
+        "device": "laptop",
+        "started_at": "2019-03-04T09:02:00Z",
+        "duration_ms": 900_000,
+        "project": "svc",
+        "language": "Python",
+        "file": "main.py",
+    }
+]
+
+
+@pytest.fixture
+def post(api: TestClient) -> Callable[..., dict[str, Any]]:
+    """Sends events of a person, as a tracker does."""
+
+    def send(
+        who: Person, events: list[dict[str, Any]], stream: str = "app-sessions"
+    ) -> dict[str, Any]:
+        scope = f"ingest:{stream.replace('-', '_')}"
+        answer = api.post(
+            f"/api/v1/ingest/{stream}", json={"events": events}, headers=who.headers(scope)
+        )
+        assert answer.status_code == 200, answer.text
+        body: dict[str, Any] = answer.json()
+        return body
+
+    return send
+
+
+@pytest.fixture
+def remove(deployment: Settings, owner: Rows) -> Callable[[Person], list[Outcome]]:
+    """Takes the turns of a person until nothing is left, as a worker does, but without its waits."""
+    chosen = replace(deployment, keep_raw_years=YEARS, upload_dir=None)
+    login = database.login(chosen, "worker")
+
+    def turns(who: Person) -> list[Outcome]:
+        async def take() -> list[Outcome]:
+            async with Pool.to(login, size=1, wait_s=None, prepare=True) as workers:
+                kind = kinds(workers, chosen=chosen)["retention"]
+                outcomes = []
+                while True:
+                    outcomes.append(await kind.handle(Turn(who.user_id, "retention", 1)))
+                    if outcomes[-1].wait is None:
+                        return outcomes
+                    owner.execute(
+                        "update activity.raw_limit set closed_at = now() - interval '1 day'"
+                    )
+
+        return asyncio.run(take())
+
+    return turns
+
+
+@pytest.fixture
+def sum_up(deployment: Settings) -> Callable[..., None]:
+    """Writes the summaries of a person that are due, and then all of them again if ``is_all``."""
+
+    def work(who: Person, *, is_all: bool = False) -> None:
+        async def take() -> None:
+            async with (
+                Pool.to(
+                    database.login(deployment, "worker"), size=1, wait_s=None, prepare=True
+                ) as workers,
+                workers.connection() as worker,
+            ):
+                _, rest = await summaries.take_turn(worker, who.user_id, quiet=None)
+                while rest is not None:
+                    _, rest = await summaries.take_turn(worker, who.user_id, rest, quiet=None)
+                if is_all:
+                    await summaries.make_all(worker, who.user_id)
+
+        asyncio.run(take())
+
+    return work
+
+
+@pytest.fixture
+def history(
+    owner: Rows,
+    alice: Person,
+    bob: Person,
+    post: Callable[..., dict[str, Any]],
+    make_rollups: MakeRollups,
+    sum_up: Callable[..., None],
+) -> None:
+    """The same history of alice and of bob, rolled up and summed up."""
+    owner.execute(
+        "insert into activity.category_rule (user_id, priority, field, match, pattern, category)"
+        " values (%s, 1, 'title', 'contains', 'mail', 'Writing')",
+        [alice.user_id],
+    )
+    for who in (alice, bob):
+        assert post(who, OLD + NEW)["accepted"] == 7
+        assert post(who, CODING, "coding-sessions")["accepted"] == 1
+    make_rollups()
+    for who in (alice, bob):
+        sum_up(who)
+    assert owner.execute("select count(*) from activity.summary_due").fetchone() == (0,)
+
+
+QUESTIONS: Final = {
+    "analytics/app-usage": RANGE,
+    "analytics/categories": RANGE,
+    "analytics/coding": RANGE,
+    "analytics/context-switches": RANGE,
+    "analytics/focus-streaks": RANGE,
+    "analytics/focus-breaks": RANGE,
+    "analytics/daily-categories": RANGE | {"tz": "Asia/Kathmandu"},
+    "analytics/daily": DAYS,
+    "analytics/hourly": {"date": "2019-03-04", "tz": "America/St_Johns"},
+    "sessions/daily": RANGE | {"tz": "Europe/Berlin"},
+    "account/summaries": {"from": "2019-03-01", "to": "2019-04-30"},
+    "account/correlation": {
+        "metric_a": "tracked_ms",
+        "metric_b": "session_count",
+        "from": "2019-03-01",
+        "to": "2019-04-30",
+    },
+}
+
+
+def answers(api: TestClient, who: Person) -> dict[str, bytes]:
+    headers = who.headers("read:activity")
+    found = {}
+    for path, params in QUESTIONS.items():
+        answer = api.get(f"/api/v1/{path}", params=params, headers=headers)
+        assert answer.status_code == 200, (path, answer.text)
+        found[path] = answer.content
+    return found
+
+
+def listed(api: TestClient, who: Person, path: str) -> dict[str, Any]:
+    answer = api.get(f"/api/v1/{path}", params=RANGE, headers=who.headers("read:activity"))
+    assert answer.status_code == 200, answer.text
+    body: dict[str, Any] = answer.json()
+    return body
+
+
+def call(api: TestClient, who: Person, tool: str, **arguments: Any) -> dict[str, Any]:
+    """Return what a tool answers."""
+    answer = api.post(
+        "/mcp",
+        json={
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": "tools/call",
+            "params": {"name": tool, "arguments": arguments},
+        },
+        headers=who.headers("read:activity") | {"Accept": "application/json, text/event-stream"},
+    )
+    assert answer.status_code == 200, answer.text
+    body: dict[str, Any] = answer.json()["result"]["structuredContent"]
+    return body
+
+
+PERIOD: Final = {"from": "2019-03-01", "to": "2019-04-30"}
+
+
+def test_sums_of_removed_sessions_stay_the_same_and_lists_say_what_is_gone(
+    api: TestClient,
+    owner: Rows,
+    alice: Person,
+    bob: Person,
+    history: None,
+    remove: Callable[[Person], list[Outcome]],
+) -> None:
+    before, of_bob = answers(api, alice), answers(api, bob)
+    breakdown = call(api, alice, "get_time_breakdown", **PERIOD, group_by=["app", "day"])
+    by_app = listed(api, alice, "sessions/by-app")
+
+    outcomes = remove(alice)
+
+    assert [each.log.split()[1:] for each in outcomes if each.log.startswith("before=")] == [
+        ["app_sessions=4", "coding_sessions=1"],
+        ["app_sessions=2", "coding_sessions=0"],
+    ]
+    assert (
+        owner.execute(
+            "select user_id, idempotency_key from activity.app_session where idempotency_key = 'new'"
+            " or user_id = %s",
+            [alice.user_id],
+        ).rowcount
+        == 2
+    )
+    assert answers(api, alice) == before
+    assert answers(api, bob) == of_bob
+    after = call(api, alice, "get_time_breakdown", **PERIOD, group_by=["app", "day"])
+    limit = after.pop("removed_before")
+    assert breakdown.pop("removed_before") is None
+    assert {**after, "generated_at": ""} == {**breakdown, "generated_at": ""}
+    apps, coding = listed(api, alice, "sessions/apps"), listed(api, alice, "sessions/coding")
+    assert (apps["data"], coding["data"]) == ([], [])
+    assert apps["removed_before"] == coding["removed_before"] == f"{limit}T00:00:00.000Z"
+    assert listed(api, bob, "sessions/apps")["removed_before"] is None
+    after_by_app = listed(api, alice, "sessions/by-app")
+    assert after_by_app.pop("removed_before") == f"{limit}T00:00:00.000Z"
+    assert by_app.pop("removed_before") is None
+    for each in (*by_app["data"], *after_by_app["data"]):
+        each.pop("sessions")
+    assert after_by_app == by_app
+    sessions = call(api, alice, "list_sessions", **PERIOD)
+    assert (sessions["data"], sessions["removed_before"]) == ([], limit)
+    assert call(api, alice, "get_data_status")["removed_before"] == limit
+    exported = api.get("/api/v1/export", headers=alice.headers("read:activity"))
+    assert exported.headers["Export-Removed-Before"] == limit
+    assert exported.json()["removed_before"] == limit
+    assert len(exported.json()["resources"]["app_sessions"]) == 1
+
+
+def test_nothing_computes_the_days_of_removed_sessions_again(
+    api: TestClient,
+    deployment: Settings,
+    owner: Rows,
+    alice: Person,
+    history: None,
+    remove: Callable[[Person], list[Outcome]],
+    post: Callable[..., dict[str, Any]],
+    make_rollups: MakeRollups,
+    sum_up: Callable[..., None],
+) -> None:
+    before = answers(api, alice)
+    remove(alice)
+
+    late = post(alice, [event("late", "2019-03-04T15:00:00Z", 60, "Game"), OLD[0]])
+    limit = owner.execute("select closed_before::text from activity.raw_limit").fetchone()
+    rebuilt = CliRunner().invoke(rollup, ["rebuild", "alice@example.org"], obj=deployment)
+    checked = CliRunner().invoke(rollup, ["check", "alice@example.org"], obj=deployment)
+    # As every change of a title rule does.
+    mark_all_days(owner)
+    owner.execute("select svc.mark_all_summaries(%s, 1)", [alice.user_id])
+    # Whatever else may set a mark.
+    owner.execute(
+        "insert into activity.rollup_due (user_id, date, marked_at)"
+        " values (%s, '2019-03-04', '2020-01-01')",
+        [alice.user_id],
+    )
+    make_rollups()
+    owner.execute("delete from activity.rollup_due")
+    sum_up(alice, is_all=True)
+
+    assert limit is not None
+    assert (late["accepted"], late["duplicates"]) == (0, 0)
+    assert [(each["index"], each["code"], each["message"]) for each in late["rejected"]] == [
+        (
+            number,
+            "timestamp_out_of_range",
+            f"started_at: is before {limit[0]}, and sessions of that time are kept here as sums only",
+        )
+        for number in (0, 1)
+    ]
+    assert (rebuilt.exit_code, rebuilt.output.startswith("rebuilt")) == (0, True), rebuilt.output
+    assert (checked.exit_code, checked.stdout) == (0, "0 differences\n")
+    after = answers(api, alice)
+    # It says when each was written.
+    summaries_before, summaries_after = (
+        [{**row, "generated_at": ""} for row in json.loads(each.pop("account/summaries"))["data"]]
+        for each in (before, after)
+    )
+    assert after == before
+    assert summaries_after == summaries_before
+
+
+def test_sessions_wait_for_their_rollups_and_for_batches_that_are_being_written(
+    deployment: Settings,
+    owner: Rows,
+    alice: Person,
+    post: Callable[..., dict[str, Any]],
+) -> None:
+    post(alice, OLD)
+    login = database.login(deployment, "worker")
+
+    async def take(count: int) -> list[Outcome]:
+        async with Pool.to(login, size=1, wait_s=None, prepare=True) as workers:
+            handle = retention.handler(workers, YEARS)
+            return [await handle(Turn(alice.user_id, "retention", 1)) for _ in range(count)]
+
+    closed, early = asyncio.run(take(2))
+    owner.execute("delete from activity.rollup_due; delete from activity.summary_due")
+    (too_soon,) = asyncio.run(take(1))
+    owner.execute("update activity.raw_limit set closed_at = now() - interval '11 minutes'")
+    owner.execute(
+        "insert into activity.summary_due (user_id, date) values (%s, '2019-03-04')",
+        [alice.user_id],
+    )
+    (summary_missing,) = asyncio.run(take(1))
+    owner.execute("delete from activity.summary_due")
+    (removed,) = asyncio.run(take(1))
+
+    assert closed.log.startswith("closed_before=")
+    assert [each.log for each in (early, too_soon, summary_missing)] == ["", "", ""]
+    assert removed.log == "before=2019-04-01 app_sessions=4 coding_sessions=0"
+    assert removed.wait == LAST
+
+
+def test_a_month_is_removed_whole_or_not_at_all(
+    deployment: Settings,
+    owner: Rows,
+    alice: Person,
+    history: None,
+    remove: Callable[[Person], list[Outcome]],
+) -> None:
+    count = "select count(*) from activity.app_session where user_id = %s"
+    login = database.login(deployment, "worker")
+
+    async def killed() -> None:
+        async with Pool.to(login, size=1, wait_s=None, prepare=True) as workers:
+            handle = retention.handler(workers, YEARS)
+            await handle(Turn(alice.user_id, "retention", 1))
+            owner.execute("update activity.raw_limit set closed_at = now() - interval '1 day'")
+            with owner.transaction():
+                # The turn waits for this row when it has deleted the sessions before it.
+                owner.execute(
+                    "select from activity.app_session where user_id = %s"
+                    " and idempotency_key = 'again' for update",
+                    [alice.user_id],
+                )
+                task = asyncio.ensure_future(handle(Turn(alice.user_id, "retention", 1)))
+                await asyncio.sleep(0.5)
+                task.cancel()
+                with pytest.raises((asyncio.CancelledError, psycopg.Error)):
+                    await task
+
+    asyncio.run(killed())
+    held = owner.execute(count, [alice.user_id]).fetchone()
+
+    remove(alice)
+
+    assert held == (7,)
+    assert owner.execute(count, [alice.user_id]).fetchone() == (1,)
+    assert owner.execute(
+        "select sum(app_sessions)::integer from activity.removed_day where user_id = %s",
+        [alice.user_id],
+    ).fetchone() == (6,)
+
+
+def listing(chosen: Settings, *words: str) -> Any:
+    """Return what ``svc retention`` prints as JSON."""
+    printed = CliRunner().invoke(command, [*words, "--json"], obj=chosen)
+    assert printed.exit_code == 0, printed.output
+    return json.loads(printed.stdout)
+
+
+def test_the_operator_sees_beforehand_how_many_sessions_would_go(
+    deployment: Settings,
+    owner: Rows,
+    alice: Person,
+    history: None,
+    remove: Callable[[Person], list[Outcome]],
+) -> None:
+    unset = CliRunner().invoke(command, [], obj=deployment)
+    owner.execute(
+        "insert into activity.rollup_due (user_id, date) values (%s, '2019-04-02')", [alice.user_id]
+    )
+    before = listing(deployment, "--years", str(YEARS))
+    owner.execute("delete from activity.rollup_due")
+    remove(alice)
+    after = listing(replace(deployment, keep_raw_years=YEARS))
+
+    assert (unset.exit_code, unset.output) == (
+        1,
+        "Error: SVC_KEEP_RAW_YEARS is not set, so all sessions are kept: try a number with --years\n",
+    )
+    assert before[0]["older_than"] == before[1]["older_than"]
+    assert [
+        (row["account"], row["app_sessions"], row["coding_sessions"], row["waits_for"])
+        for row in before
+    ] == [("alice@example.org", 6, 1, "2019-04-02"), ("bob@example.org", 6, 1, None)]
+    assert [(row["app_sessions"], row["removed_before"]) for row in after] == [
+        (0, "2019-05-01"),
+        (6, None),
+    ]
