@@ -13,7 +13,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from resourceserver.api import parameters, session
-from resourceserver.api.errors import PRIVATE, ParameterProblem
+from resourceserver.api.answer import JSONAnswer
+from resourceserver.api.errors import ParameterProblem
 from resourceserver.api.packing import packed
 from resourceserver.api.parameters import Params
 from resourceserver.api.session import Credential, Question, Reader
@@ -137,21 +138,6 @@ def written(body: Mapping[str, Any]) -> bytes:
 _NO_QUERY: Final = QueryParams()
 
 
-class _Answer(Response):
-    """An answer to a read, whose headers are encoded once and not for each request."""
-
-    _HEADERS: Final = [
-        *((name.lower().encode(), text.encode()) for name, text in PRIVATE.items()),
-        (b"content-type", b"application/json"),
-    ]
-
-    def __init__(self, body: bytes) -> None:
-        self.status_code = 200
-        self.background = None
-        self.body = body
-        self.raw_headers = [(b"content-length", b"%d" % len(body)), *self._HEADERS]
-
-
 def routes(endpoints: list[Endpoint], reader: Reader, resource: str) -> list[Route]:
     """Return a route for each declaration. ``resource`` is the audience to which tokens may be limited."""
     return [_route(endpoint, reader, resource) for endpoint in endpoints]
@@ -169,6 +155,6 @@ def _route(endpoint: Endpoint, reader: Reader, resource: str) -> Route:
             await reader.check(who)
             raise
         body = await endpoint.read(reader, who, params.values())
-        return packed(_Answer(body))
+        return packed(JSONAnswer(body))
 
     return Route(endpoint.path, answer, name=endpoint.name)

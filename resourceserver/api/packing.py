@@ -1,6 +1,7 @@
 """Compressed answers (RFC 9110, section 12.5.3), for bodies that are large enough to gain by it."""
 
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -40,13 +41,19 @@ class Packing:
 
 def accepts_gzip(headers: Headers) -> bool:
     """Tell whether a client accepts gzip: by that name or by ``*``, and with a quality above 0."""
-    return _accepts_gzip(tuple(headers.getlist("accept-encoding")))
+    return accepts([value for name, value in headers.raw if name == b"accept-encoding"])
+
+
+def accepts(codings: Sequence[bytes]) -> bool:
+    """Tell whether a client with these values of Accept-Encoding accepts gzip."""
+    return _accepts_gzip(tuple(codings))
 
 
 # Clients send very few different values.
 @lru_cache(maxsize=64)
-def _accepts_gzip(accepted: tuple[str, ...]) -> bool:
-    qualities = dict(_coding(element) for each in accepted for element in each.split(","))
+def _accepts_gzip(codings: tuple[bytes, ...]) -> bool:
+    accepted = b",".join(codings).decode("latin-1").split(",")
+    qualities = dict(map(_coding, accepted))
     return qualities.get("gzip", qualities.get("x-gzip", qualities.get("*", 0.0))) > 0
 
 

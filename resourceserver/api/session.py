@@ -81,6 +81,10 @@ class Credential:
     notes: dict[str, object] = field(default_factory=dict, repr=False, compare=False)
     """Values about the caller for the request's log line."""
 
+    def needing(self, scopes: tuple[str, ...]) -> "Credential":
+        """Return the same credential for a request that needs other scopes."""
+        return Credential(self.token, scopes, self.resources, self.notes)
+
     @property
     def person(self) -> int:
         """The key under which the requests of the token's owner are counted: a UUID is slow to hash."""
@@ -111,9 +115,9 @@ def credential(request: Request, scopes: tuple[str, ...], resources: tuple[str, 
 
 def bearer(request: Request) -> str:
     """Return the text of the bearer token of a request (RFC 6750, section 2.1); empty if it has none."""
-    given = request.headers.getlist("authorization")
-    scheme, _, text = given[0].partition(" ") if len(given) == 1 else ("", "", "")
-    return text.strip(" ") if scheme.lower() == "bearer" else ""
+    given = [value for name, value in request.scope["headers"] if name == b"authorization"]
+    scheme, _, text = given[0].partition(b" ") if len(given) == 1 else (b"", b"", b"")
+    return text.strip(b" ").decode("latin-1") if scheme.lower() == b"bearer" else ""
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,11 @@
-"""Compressed answers whose long part is always the same, such as lists: it is compressed once.
+"""Compressed answers that are the same but for their short end, such as lists: they are compressed once.
 
-A gzip member is a header, blocks of deflate, a checksum and a length (RFC 1952). The blocks here are the
-beginning and the end of an answer, stored as they are, around a block that was compressed before. No block
-refers to another, so any of them may stand between others (RFC 1951, section 2).
+A gzip member is a header, blocks of deflate, a checksum and a length (RFC 1952). The first block here was
+compressed before, and the end follows it in a block that is stored as it is (RFC 1951, section 3.2.4). The
+checksum of the whole goes on from that of the first block.
 """
 
+import struct
 import zlib
 from dataclasses import dataclass
 from typing import Final
@@ -19,41 +20,32 @@ _RAW: Final = -zlib.MAX_WBITS
 
 @dataclass(frozen=True)
 class Prepacked:
-    """A part of answers, and its compressed block."""
+    """The beginning of answers, with its compressed block."""
 
     plain: bytes
     block: bytes
+    """The header of the member, and the block."""
+    checksum: int
 
     @classmethod
     def of(cls, plain: bytes) -> "Prepacked":
-        """Compress a part."""
+        """Compress the beginning of answers."""
         compressor = zlib.compressobj(LEVEL, zlib.DEFLATED, _RAW)
         # A full flush ends the block at a byte, and is not the end of the stream.
-        return cls(plain, compressor.compress(plain) + compressor.flush(zlib.Z_FULL_FLUSH))
+        block = compressor.compress(plain) + compressor.flush(zlib.Z_FULL_FLUSH)
+        return cls(plain, _HEADER + block, zlib.crc32(plain))
 
-    def between(self, begin: bytes, end: bytes) -> bytes:
-        """Return the compressed answer that has this part between two short ones."""
-        checksum = zlib.crc32(end, zlib.crc32(self.plain, zlib.crc32(begin)))
-        length = len(begin) + len(self.plain) + len(end)
-        return b"".join(
-            (
-                _HEADER,
-                _stored(begin, is_last=False),
-                self.block,
-                _stored(end, is_last=True),
-                checksum.to_bytes(4, "little"),
-                (length % 2**32).to_bytes(4, "little"),
-            )
-        )
+    def then(self, end: bytes) -> bytes:
+        """Return the compressed answer with this end."""
+        checksum = zlib.crc32(end, self.checksum)
+        length = (len(self.plain) + len(end)) % 2**32
+        return b"%b%b%b" % (self.block, _stored(end), struct.pack("<LL", checksum, length))
 
 
-def _stored(plain: bytes, *, is_last: bool) -> bytes:
-    """Return blocks with at most 65,535 bytes each as they are."""
+def _stored(plain: bytes) -> bytes:
+    """Return blocks with at most 65,535 bytes each as they are; the last one ends the stream."""
     pieces = [plain[at : at + 0xFFFF] for at in range(0, len(plain), 0xFFFF)] or [b""]
-    blocks = []
-    for number, piece in enumerate(pieces, 1):
-        final = is_last and number == len(pieces)
-        size = len(piece)
-        lengths = size.to_bytes(2, "little") + (size ^ 0xFFFF).to_bytes(2, "little")
-        blocks.append((b"\x01" if final else b"\x00") + lengths + piece)
-    return b"".join(blocks)
+    return b"".join(
+        struct.pack("<BHH", number == len(pieces), len(piece), len(piece) ^ 0xFFFF) + piece
+        for number, piece in enumerate(pieces, 1)
+    )

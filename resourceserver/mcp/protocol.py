@@ -15,7 +15,7 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -63,13 +63,14 @@ NAME_HEADER: Final = "Mcp-Name"
 _ROUTING: Final = {
     header.lower().encode(): header for header in (REVISION_HEADER, METHOD_HEADER, NAME_HEADER)
 }
+_REVISION_FIELD: Final = REVISION_HEADER.lower().encode()
+_OLDER: Final = frozenset(("", *LEGACY, *_UNSPOKEN))
+"""What the header REVISION_HEADER says in the older era."""
 
 _NAMED_BY: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 """The methods whose parameter the header NAME_HEADER repeats, and that parameter."""
 
 _BASE64: Final = re.compile(r"=\?base64\?(.*)\?=")
-END: Final = b"}}"
-"""What follows the members of a result."""
 NULL: Final = b"null"
 """The id of an answer to a message without a readable id."""
 _LONGEST_QUOTE: Final = 100
@@ -111,21 +112,9 @@ class Message:
     request_id: bytes | None
     """The id as the JSON text that the client sent; None for a notification."""
 
-    def result(self, members: bytes, server: Mapping[str, Any] | None = None) -> bytes:
-        """Return the response whose result has these ``members``, which are JSON without the braces.
-
-        In the newer era it names the server, and with ``server`` introduces it in full.
-        """
-        begin = b""
-        if self.is_modern:
-            begin = _MODERN_RESULT if server is None else _modern_result(server)
-            begin += b"," if members else b""
-        return b'{"jsonrpc":"2.0","id":%b,"result":{%b%b%b' % (
-            self.request_id or NULL,
-            begin,
-            members,
-            END,
-        )
+    def end(self) -> bytes:
+        """Return what follows the result in a response: the id comes last, behind what is often the same."""
+        return b',"id":%b}' % (self.request_id or NULL)
 
     def refusal(self, code: int, message: str, data: Any = None) -> Refusal:
         """Return the refusal of this message, with the status of its era."""
@@ -138,6 +127,18 @@ class Message:
 def members(**given: Any) -> bytes:
     """Return the members of an object, as JSON without the braces."""
     return json.dumps(given, ensure_ascii=False, separators=(",", ":")).encode()[1:-1]
+
+
+def result(members: bytes, *, is_modern: bool, server: Mapping[str, Any] | None = None) -> bytes:
+    """Return a response up to its id, whose result has these ``members``: JSON without the braces.
+
+    In the newer era it names the server, and with ``server`` introduces it in full.
+    """
+    begin = b""
+    if is_modern:
+        begin = _MODERN_RESULT if server is None else _modern_result(server)
+        begin += b"," if members else b""
+    return b'{"jsonrpc":"2.0","result":{%b%b}' % (begin, members)
 
 
 def _modern_result(server: Mapping[str, Any]) -> bytes:
@@ -171,6 +172,18 @@ def quoted(text: str) -> str:
     return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in cut)
 
 
+Fields = Mapping[bytes, Sequence[bytes]]
+"""The values of each header of a request by its name in lower case."""
+
+
+def fields(headers: Iterable[tuple[bytes, bytes]]) -> Fields:
+    """Return the headers of a request, which are pairs of a name in lower case and a value."""
+    by_name: dict[bytes, list[bytes]] = {}
+    for name, value in headers:
+        by_name.setdefault(name, []).append(value)
+    return by_name
+
+
 @dataclass(frozen=True)
 class Routing:
     """The MCP headers of a request."""
@@ -184,31 +197,30 @@ class Routing:
     """All revisions that the headers name."""
 
     @classmethod
-    def of(cls, headers: Iterable[tuple[bytes, bytes]]) -> "Routing":
-        """Return the routing in ``headers``, which are pairs of a name in lower case and a value."""
-        found: dict[str, list[str]] = {header: [] for header in _ROUTING.values()}
-        for name, value in headers:
-            header = _ROUTING.get(name)
-            if header is not None:
-                # Web servers leave spaces at the end.
-                found[header].append(value.decode("latin-1").strip(" \t"))
-        revision, method, name_ = (
-            values[0] or None if values else None for values in found.values()
-        )
-        repeated = next((header for header, values in found.items() if len(values) > 1), None)
-        return cls(revision, method, name_, repeated, tuple(found[REVISION_HEADER]))
+    def of(cls, given: Fields) -> "Routing":
+        """Return the routing in the headers of a request."""
+        repeated = None
+        firsts: list[str | None] = []
+        for name, header in _ROUTING.items():
+            values = given.get(name, ())
+            # Web servers leave spaces at the end.
+            firsts.append(values[0].decode("latin-1").strip(" \t") or None if values else None)
+            if len(values) > 1 and repeated is None:
+                repeated = header
+        revisions = (each.decode("latin-1").strip(" \t") for each in given.get(_REVISION_FIELD, ()))
+        revision, method, name_ = firsts
+        return cls(revision, method, name_, repeated, tuple(revisions))
 
     @property
     def is_modern(self) -> bool:
         """Whether the headers name a revision that is not of the older era."""
-        older = ("", *LEGACY, *_UNSPOKEN)
-        return any(revision not in older for revision in self.revisions)
+        return not _OLDER.issuperset(self.revisions)
 
 
-def read(body: bytes, headers: Iterable[tuple[bytes, bytes]]) -> Message:
-    """Return the message of a request. Raises Refusal."""
+def read(body: bytes, given: Fields) -> Message:
+    """Return the message of a request with these headers. Raises Refusal."""
     decoded = _decoded(body)
-    routing = Routing.of(headers)
+    routing = Routing.of(given)
     params = decoded.get("params", {}) if isinstance(decoded, dict) else {}
     meta = params.get("_meta") if isinstance(params, dict) else None
     if not isinstance(meta, dict):
@@ -242,13 +254,15 @@ def _no_constant(text: str) -> NoReturn:
     raise ValueError(f"{text} is no JSON")
 
 
+# Made once: `json.loads` makes one for each call that has such arguments.
+_DECODER: Final = json.JSONDecoder(parse_float=_Number.read, parse_constant=_no_constant)
+
+
 def _decoded(body: bytes) -> Any:
     try:
         # Decoded first: the parser would accept other encodings too, which JSON between systems must not use
         # (RFC 8259, section 8.1).
-        return json.loads(
-            body.decode("utf-8"), parse_float=_Number.read, parse_constant=_no_constant
-        )
+        return _DECODER.decode(body.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         # A number with thousands of digits raises ValueError too.
         raise Refusal(400, PARSE_ERROR, "the body is not JSON", NULL) from error
