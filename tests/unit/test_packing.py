@@ -1,11 +1,17 @@
-"""Which clients accept gzip (RFC 9110, section 12.5.3)."""
+"""Compressed answers: which clients accept gzip (RFC 9110, section 12.5.3), and how large ones are made."""
 
+import asyncio
+import gzip
+import random
 import zlib
+from collections.abc import MutableMapping
+from typing import Any
 
 import pytest
 from starlette.datastructures import Headers
+from starlette.responses import Response
 
-from resourceserver.api.packing import accepts_gzip, compressed
+from resourceserver.api.packing import PIECE, accepts_gzip, compressed, packed
 
 
 @pytest.mark.parametrize(
@@ -43,3 +49,56 @@ def test_a_body_of_any_size_is_compressed_into_one_gzip_member(size: int) -> Non
     assert decoder.decompress(compressed(body)) == body
     assert decoder.eof
     assert decoder.unused_data == b""
+
+
+LARGE = random.Random(7).randbytes(5 * PIECE) + b"x"  # noqa: S311 - to be repeatable, not secret
+
+
+def sent(response: Response, accepted: bytes) -> tuple[Headers, bytes, int]:
+    """Return headers and body of an answer, and how many turns others had until it was sent."""
+    turns = 0
+    messages: list[MutableMapping[str, Any]] = []
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def receive() -> dict[str, Any]:
+        raise AssertionError("a response reads nothing")
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        messages.append(message)
+
+    async def run() -> None:
+        others = asyncio.create_task(count())
+        scope = {"type": "http", "method": "GET", "headers": [(b"accept-encoding", accepted)]}
+        await packed(response)(scope, receive, send)
+        others.cancel()
+
+    asyncio.run(run())
+    start, *pieces = messages
+    return Headers(raw=start["headers"]), b"".join(each["body"] for each in pieces), turns
+
+
+def test_a_large_answer_is_compressed_piece_by_piece() -> None:
+    headers, body, turns = sent(Response(LARGE), b"gzip")
+
+    assert gzip.decompress(body) == LARGE
+    assert (headers["content-encoding"], headers["vary"]) == ("gzip", "Accept-Encoding")
+    assert headers["content-length"] == str(len(body))
+    assert turns == 6
+
+
+@pytest.mark.parametrize(
+    ("encoding", "accepted"), [({}, b"gzip;q=0"), ({"Content-Encoding": "gzip"}, b"gzip")]
+)
+def test_a_large_answer_stays_as_it_is_for_other_clients_and_if_it_is_compressed_already(
+    encoding: dict[str, str], accepted: bytes
+) -> None:
+    headers, body, _ = sent(Response(LARGE, headers=encoding), accepted)
+
+    assert body == LARGE
+    assert headers.get("content-encoding") == encoding.get("Content-Encoding")
+    assert headers["content-length"] == str(len(LARGE))
