@@ -347,7 +347,8 @@ def test_the_next_run_finishes_a_run_that_was_killed_at_any_file(
     empty: Settings, database_of_its_own: Settings
 ) -> None:
     migrations = sorted(path.name for path in (SQL_DIR / "migrations").glob("[0-9]*.sql"))
-    standing = [Path(name).name for name in _STANDING]
+    # These are applied in one transaction: a kill at each of them would only repeat the ones before.
+    standing = [Path(name).name for name in (*_STANDING[::12], _STANDING[-1])]
 
     with schemas.killer(empty) as killed_at:
         for name in (*migrations, *standing):
