@@ -144,6 +144,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 LONGEST_FIRST: Final = (
     "test_suite.py",
+    "deploy/test_up.py",
+    "people/test_throttle.py",
+    "faults/test_export.py",
     "deploy",
     "browser",
     "bridge",

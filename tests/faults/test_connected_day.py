@@ -37,7 +37,7 @@ from tests.faults.pulled_day import PLAY_MS, PLAYS, PORTIONS, SCROBBLES
 from tests.pulls.calendars import event
 from tests.receivers.connecting import Served, connect, serving
 
-pytestmark = pytest.mark.proof
+pytestmark = pytest.mark.long
 
 LONGEST_S: Final = 120.0
 BEAT_S: Final = 45
