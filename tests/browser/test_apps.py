@@ -38,7 +38,7 @@ YESTERDAY: Final = datetime.now(UTC).date() - timedelta(days=1)
 TYPES: Final = {".html": "text/html", ".js": "text/javascript", ".mjs": "text/javascript"}
 
 pytestmark = [
-    pytest.mark.proof,
+    pytest.mark.foreign,
     pytest.mark.skipif(not LIBRARY.exists(), reason="the library is not here: make proof"),
 ]
 

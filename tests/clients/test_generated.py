@@ -31,7 +31,7 @@ EXPECTED: Final = {
 }
 
 pytestmark = [
-    pytest.mark.proof,
+    pytest.mark.foreign,
     pytest.mark.skipif(
         not ((PYTHON / ".venv/.run").exists() and (TYPESCRIPT / "node_modules").exists()),
         reason="the generators are not installed; make proof does it",

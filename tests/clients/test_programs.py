@@ -136,7 +136,7 @@ def test_the_program_in_python_pages_and_refreshes(
     assert kept.read_text() != first
 
 
-@pytest.mark.proof
+@pytest.mark.foreign
 @pytest.mark.skipif(
     not (TYPESCRIPT / "node_modules").exists(),
     reason="the compiler is not installed; make proof does it",

@@ -79,7 +79,7 @@ def test_it_is_openapi_3_1_of_version_1() -> None:
     assert DOCUMENT["servers"] == [{"url": "https://data.svc.example"}]
 
 
-@pytest.mark.proof
+@pytest.mark.foreign
 def test_a_strict_validator_finds_no_problem(
     request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:

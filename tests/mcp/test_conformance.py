@@ -57,7 +57,7 @@ SCENARIOS: Final = {
 EXPECTED: Final = tomllib.loads((HERE / "expected_failures.toml").read_text())
 
 pytestmark = [
-    pytest.mark.proof,
+    pytest.mark.foreign,
     pytest.mark.skipif(not SUITE.exists(), reason="the suite is not here: make proof"),
 ]
 

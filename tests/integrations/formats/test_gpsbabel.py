@@ -18,7 +18,7 @@ from resourceserver.integrations.records import Point
 from tests.integrations.memory import MemoryFile, read
 
 pytestmark = [
-    pytest.mark.proof,
+    pytest.mark.foreign,
     pytest.mark.skipif(
         shutil.which("gpsbabel") is None, reason="GPSBabel is not installed; make proof does it"
     ),

@@ -119,7 +119,7 @@ def test_other_xml_is_not_recognised() -> None:
     assert recognise(GPX, "a note about <gpx >") == 0.0
 
 
-@pytest.mark.proof
+@pytest.mark.foreign
 @pytest.mark.skipif(not FOREIGN, reason="make proof downloads the files of gpxpy")
 def test_the_files_of_gpxpy_are_read_as_gpxpy_reads_them() -> None:
     compared = 0

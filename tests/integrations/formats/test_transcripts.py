@@ -232,7 +232,7 @@ def compare(chosen: Format, content: bytes, theirs: list[tuple[int, int]]) -> in
     return len(ours)
 
 
-@pytest.mark.proof
+@pytest.mark.foreign
 @pytest.mark.skipif(not FOREIGN["webvtt_py"], reason="make proof downloads the files of webvtt-py")
 def test_the_files_of_webvtt_py_are_read_as_webvtt_py_reads_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -259,7 +259,7 @@ def milliseconds(written: str) -> int:
     return round((int(hours) * 60 + int(minutes)) * 60_000 + float(seconds) * 1000)
 
 
-@pytest.mark.proof
+@pytest.mark.foreign
 @pytest.mark.skipif(not FOREIGN["srt"], reason="make proof downloads the files of srt")
 def test_the_files_of_srt_are_read_as_srt_reads_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
