@@ -178,14 +178,14 @@ def fill(deployment: Settings, owner: Rows) -> None:
 
 def crowd(owner: Rows) -> None:
     """Copy alice's rows to other people, and update the statistics."""
-    # Pulse and places of each minute would be a third of all rows; a fifth of them are still too many to read.
+    # Pulse and places of each minute would be a third of all rows. A fifth is still too much to read.
     owner.execute(
         "delete from health.heart_rate where extract(minute from recorded_at)::integer % 5 > 0"
     )
     owner.execute(
         "delete from location.point where extract(minute from recorded_at)::integer % 5 > 0"
     )
-    # Copies refer to copies. To examine that takes as long as all else, and a login may lack the right to skip it.
+    # Copies refer to copies. Examining that takes as long as all else, and not every login may skip it.
     with suppress(psycopg.errors.InsufficientPrivilege):
         owner.execute("set session_replication_role = replica")
     copies: dict[str, int] = {}
