@@ -63,6 +63,8 @@ def test_no_page_breaks_a_rule_of_accessibility_or_is_wider_than_a_small_phone(
         reduced_motion="reduce",
     )
     context.set_default_timeout(WAITS_MS)
+    if scripts:
+        context.add_init_script(Axe().axe_script)
     page = context.new_page()
     tour = Tour(page, served, owner)
     found = {}
@@ -86,7 +88,6 @@ def test_each_page_with_a_script_is_named_with_its_tests_without_javascript() ->
 
 def broken_rules(page: Page) -> list[str]:
     """Return the rules that a page breaks, with the elements: all in light colours, some in dark ones."""
-    page.evaluate(Axe().axe_script)
     return [*run_axe(page, {}), *run_axe_in_dark(page)]
 
 
@@ -99,7 +100,7 @@ def run_axe_in_dark(page: Page) -> list[str]:
 
 
 def run_axe(page: Page, options: dict[str, Any]) -> list[str]:
-    """Run axe, which the page has loaded, and return the rules that the page breaks."""
+    """Run axe, which the context has loaded, and return the rules that the page breaks."""
     chosen = {"resultTypes": ["violations"], "selectors": False} | options
     broken: list[str] = page.evaluate(
         f"""async () => (await axe.run({json.dumps(chosen)})).violations.map(

@@ -175,6 +175,7 @@ def board(
         context = held.enter_context(chromium.new_context(reduced_motion="reduce"))
         context.set_default_timeout(WAITS_MS)
         context.add_init_script(NOTE_SHIFTS)
+        context.add_init_script(Axe().axe_script)
         said: list[str] = []
         context.on("console", lambda message: said.append(message.text))
         context.on("weberror", lambda error: said.append(str(error.error)))
@@ -211,7 +212,6 @@ def test_every_view_fits_and_stands_still_and_is_for_everybody(view: View, board
         board.open(address, 320)
         problems = [f"moves: {each}" for each in board.shifts()]
         # Colours take axe most of its time; those of a crowded page are the same.
-        page.evaluate(Axe().axe_script)
         problems += run_axe(page, WITHOUT_COLOURS if name == "crowded" else {})
         problems += run_axe_in_dark(page) if name == "ada" else []
         page.keyboard.press("Tab")

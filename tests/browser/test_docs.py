@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
 import resourceserver
@@ -132,6 +133,7 @@ def test_the_guide_breaks_no_rule_of_accessibility_and_fits_a_small_phone(
 ) -> None:
     context = chromium.new_context(viewport={"width": 320, "height": 640})
     context.set_default_timeout(WAITS_MS)
+    context.add_init_script(Axe().axe_script)
     page = context.new_page()
     found = {}
     for guide in GUIDES:
