@@ -28,8 +28,8 @@ RESOURCE_ROLES: Final = ("reader", "ingester", "importer", "worker")
 
 METADATA: Final = "/.well-known/oauth-authorization-server"
 
-_STARTS_WITHIN_S: Final = 30.0
-_STOPS_WITHIN_S: Final = 20.0
+_STARTS_WITHIN_S: Final = 60.0
+_STOPS_WITHIN_S: Final = 60.0
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ def _wait_until_it_answers(
                 client.get(url)
             except httpx2.TransportError:
                 # A process that begins to listen sends no signal, so the port must be tried again and again.
-                time.sleep(0.02)
+                time.sleep(0.01)
             else:
                 return
     raise RuntimeError(f"{url} does not answer: {log.read_text(errors='replace')}")

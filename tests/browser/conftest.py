@@ -37,7 +37,7 @@ ARGUMENTS = [
     "--disable-sync",
 ]
 
-WAITS_MS = 20_000
+WAITS_MS = 60_000
 """For how long an action or an expectation waits at most, on a machine that is busy with other work."""
 
 expect.set_options(timeout=WAITS_MS)

@@ -234,7 +234,7 @@ def test_each_format_is_downloaded_without_being_held_in_memory(page: Page) -> N
 def test_the_line_downloads_everything(page: Page, tmp_path: Path) -> None:
     line = page.locator("#curl").inner_text()
 
-    subprocess.run(["/bin/sh", "-c", f"{line} -sS"], cwd=tmp_path, check=True, timeout=20)
+    subprocess.run(["/bin/sh", "-c", f"{line} -sS"], cwd=tmp_path, check=True, timeout=60)
 
     assert apps((tmp_path / "activity.json").read_bytes()) == ["Code"]
 

@@ -18,7 +18,7 @@ def run(line: str) -> tuple[str, str]:
         ["/bin/sh", "-c", f"{line} -sS -w '\\n%{{http_code}}'"],
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=60,
         check=True,
     ).stdout
     body, _, status = shown.rpartition("\n")

@@ -110,7 +110,7 @@ def test_an_unusual_address_is_answered(url: str) -> None:
 def raw_answer(url: str, target: bytes) -> bytes:
     """Return the answer to a request for ``target``, sent unchanged."""
     where = urlsplit(url)
-    with socket.create_connection((where.hostname or "", where.port or 0), timeout=10) as to:
+    with socket.create_connection((where.hostname or "", where.port or 0), timeout=60) as to:
         lines = [b"GET " + target + b" HTTP/1.1", b"Host: evil.example", b"Connection: close"]
         to.sendall(b"\r\n".join([*lines, b"", b""]))
         return to.makefile("rb").read()

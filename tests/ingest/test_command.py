@@ -561,7 +561,7 @@ def test_an_interrupt_ends_the_command_with_a_summary(script: Script, alice: Per
 
     process.send_signal(signal.SIGINT)
 
-    assert process.wait(timeout=10) == 1
+    assert process.wait(timeout=60) == 1
     assert process.stdout
     assert process.stderr
     assert process.stdout.read() == "accepted 1000, duplicates 0, rejected 0, not sent 1\n"

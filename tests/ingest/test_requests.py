@@ -392,7 +392,7 @@ def test_a_client_that_does_not_stop_is_cut_off(
     token = alice.token(SCOPE) if is_known else "nonsense"
     host, port = address.removeprefix("http://").split(":")
 
-    with socket.create_connection((host, int(port)), timeout=10) as connection:
+    with socket.create_connection((host, int(port)), timeout=60) as connection:
         connection.sendall(
             f"POST {PATH} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n"
             "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n".encode()

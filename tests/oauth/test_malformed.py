@@ -187,7 +187,7 @@ def listening(
 
 def answer_to(address: tuple[str, int], request: Iterator[bytes]) -> bytes:
     """Send a request until the response begins, and return the response."""
-    with socket.create_connection(address, timeout=10) as connection:
+    with socket.create_connection(address, timeout=60) as connection:
         try:
             for piece in request:
                 connection.sendall(piece)

@@ -76,7 +76,7 @@ def at_once(url: str, requests: list[Request]) -> list[Answer]:
         for path, fields in requests:
             body = urlencode(fields).encode()
             connection = opened.enter_context(
-                socket.create_connection(("127.0.0.1", port_of(url)), timeout=20)
+                socket.create_connection(("127.0.0.1", port_of(url)), timeout=60)
             )
             connection.sendall(
                 f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n"
@@ -268,7 +268,7 @@ def lose_the_reply(
     """Refresh on a connection that breaks after the rotation, before anything is read of the answer."""
     path, fields = refresh(application, pair)
     body = urlencode(fields).encode()
-    with socket.create_connection(("127.0.0.1", port_of(service.auth_url)), timeout=20) as opened:
+    with socket.create_connection(("127.0.0.1", port_of(service.auth_url)), timeout=60) as opened:
         # Closing then resets the connection, so that no answer is read by anybody.
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         opened.sendall(

@@ -388,7 +388,7 @@ class Run:
     def speak_nonsense(self, token: str) -> None:
         """Send text that is not HTTP to both servers, with a token in it."""
         for url in (self.service.auth_url, self.service.base_url):
-            with socket.create_connection(("127.0.0.1", port_of(url)), timeout=10) as connection:
+            with socket.create_connection(("127.0.0.1", port_of(url)), timeout=60) as connection:
                 connection.sendall(f"GET /{token} HTTP/9\r\n{token}\r\n\r\n".encode())
                 assert connection.recv(4096).startswith(b"HTTP/1.1 400 ")
 
@@ -437,7 +437,7 @@ def observed(secrets: Secrets, url: str) -> Iterator[httpx2.Client]:
         "request": [secrets.see_request],
         "response": [secrets.see_response],
     }
-    with httpx2.Client(base_url=url, event_hooks=hooks, timeout=20) as client:
+    with httpx2.Client(base_url=url, event_hooks=hooks, timeout=60) as client:
         yield client
 
 

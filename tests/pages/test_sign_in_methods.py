@@ -145,8 +145,8 @@ def test_an_ended_session_cannot_complete_a_change(
             wait_for_rivals(owner, 1)
             acting = threads.submit(act, alice_browser)
             wait_for_rivals(owner, 2)
-        assert ending.result(20).exit_code == 0
-        acting.result(20)
+        assert ending.result(60).exit_code == 0
+        acting.result(60)
 
     assert owner.execute("select * from identity.password").fetchall() == before
     assert count(owner, "session") == 0

@@ -173,7 +173,7 @@ def test_a_body_that_comes_again_at_once_is_added_once(
     together = threading.Barrier(4)
 
     def send(_: int) -> dict[str, Any]:
-        together.wait(10)
+        together.wait(60)
         return post(client, phone, message)
 
     with ThreadPoolExecutor(4) as threads:

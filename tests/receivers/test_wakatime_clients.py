@@ -155,7 +155,7 @@ def test_the_client_of_editors_shows_the_total_of_another_service(tmp_path: Path
             *("--proxy", f"http://127.0.0.1:{proxy.getsockname()[1]}"),
             status=102,
         )
-        taking.join(10)
+        taking.join(60)
 
     assert [each.split()[:2] for each in seen] == [[b"CONNECT", b"api.wakatime.com:443"]]
 

@@ -440,7 +440,7 @@ def test_batches_at_the_same_time_wait_for_each_other(editor: Editor, deployment
             editor.send(at(0))
             sent = thread.submit(rival.send, at(10))
             wait_for_rivals(editor.person.connection, 1)
-        sent.result(timeout=20)
+        sent.result(timeout=60)
 
     assert editor.spans() == [(-600, -600), (0, 10)]
 
