@@ -158,7 +158,7 @@ create or replace function svc.people_with_old_sessions(
     p_after   uuid,
     p_years   integer,
     p_limit   integer,
-    p_version integer
+    p_version integer default null
 )
 returns setof uuid
 language plpgsql
@@ -199,7 +199,7 @@ $$;
 -- It is one transaction, so a worker that is killed has removed nothing. Sessions that reach into the next month stay
 -- until that one goes. The lock keeps rollups from being made meanwhile.
 -- The worker may call this but cannot delete sessions itself, and no session of less than a year is removed.
-create or replace function svc.remove_old_sessions(p_user_id uuid, p_years integer, p_version integer)
+create or replace function svc.remove_old_sessions(p_user_id uuid, p_years integer, p_version integer default null)
 returns table (state text, app_sessions integer, coding_sessions integer, before date)
 language plpgsql
 volatile

@@ -181,6 +181,7 @@ def test_it_names_its_owner_range_and_time(api: TestClient, alice: Person) -> No
         "tz",
         "resources",
         "pending_days",
+        "removed_before",
         "omitted",
     ]
     assert datetime.fromisoformat(body["exported_at"]) >= before.replace(microsecond=0)
@@ -740,6 +741,8 @@ def test_every_readable_table_of_user_data_is_exported(db: Rows) -> None:
     assert named >= {"activity.app_session", "health.sleep"}
     # These days are a member of the whole export, `pending_days`.
     named.add("activity.summary_due")
+    # Until when sessions are gone is another one, `removed_before`.
+    named.add("activity.raw_limit")
     # Beats are forgotten after 30 days; the sessions that follow from them are exported.
     named.add("activity.beat")
     assert {name.replace('"', "") for (name,) in tables} - named == set()

@@ -21,6 +21,8 @@ CALLS = {
         "call svc.open_job(%(user_id)s",
         "select svc.people_with_summaries_due(%(user_id)s, 1",
         "select svc.people_with_rollups_due(%(user_id)s, '0', 1",
+        "select svc.people_with_old_sessions(%(user_id)s, 1, 1",
+        "select svc.remove_old_sessions(%(user_id)s, 1",
         "select svc.note_uses(array[%(user_id)s], array[%(hash)s], array[now()]",
     ],
 }
