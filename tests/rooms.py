@@ -49,8 +49,8 @@ ROOMS: Final[dict[str, set[str]]] = {
         *("resourceserver.timeline", "shared"),
     },
     "resourceserver.dashboard": {
-        *("resourceserver.api", "resourceserver.dashboard.signin", "resourceserver.endpoints"),
-        *("shared", "shared.pages"),
+        *("resourceserver.api", "resourceserver.dashboard.charts"),
+        *("resourceserver.dashboard.signin", "resourceserver.endpoints", "shared", "shared.pages"),
     },
     "resourceserver.dashboard.charts": set(),
     "resourceserver.dashboard.signin": {"resourceserver.api", "shared", "shared.pages"},

@@ -8,10 +8,13 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
+from functools import lru_cache
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
+
+from resourceserver.dashboard.charts.escaping import escaped as in_markup
 
 _MINUS: Final = "\u2212"
 _WEEKDAYS: Final = tuple(f"{date(2024, 1, day):%a}" for day in range(1, 8))
@@ -36,8 +39,9 @@ class Answer:
     def at(self, pointer: str) -> Any:
         """Return the value at a JSON Pointer (RFC 6901). Raises LookupError if there is none."""
         value: Any = self.body
+        is_escaped = "~" in pointer
         for part in pointer.split("/")[1:]:
-            key = part.replace("~1", "/").replace("~0", "~")
+            key = part.replace("~1", "/").replace("~0", "~") if is_escaped else part
             value = value[int(key)] if isinstance(value, list) else value[key]
         return value
 
@@ -97,6 +101,7 @@ def day(text: str) -> str:
     return f"{at.day} {at:%b %Y}"
 
 
+@lru_cache(maxsize=1000)
 def short_day(text: str) -> str:
     """Return a calendar day as ``Sat 21 Nov``. Pages have thousands, and strftime is slow."""
     at = date.fromisoformat(text)
@@ -140,7 +145,7 @@ class Figures:
         if value is None:
             return ABSENT
         text = self.text(value, kind)
-        raw = escape(value) if isinstance(value, str) else json.dumps(value)
+        raw = _raw(value)
         name = name or pointer.rpartition("/")[2]
         source = f"{answer.name}#{pointer}"
         if isinstance(unit, tuple):
@@ -148,8 +153,8 @@ class Figures:
         words = f"{text}\u00a0{unit}" if unit else text
         # A year has thousands of figures, and Markup.format takes five times as long as this.
         return Markup(  # noqa: S704 -- all parts are escaped
-            f'<data value="{raw}" data-figure="{escape(name)}" data-from="{escape(source)}">'
-            f"{escape(words)}</data>"
+            f'<data value="{raw}" data-figure="{in_markup(name)}" data-from="{in_markup(source)}">'
+            f"{in_markup(words)}</data>"
         )
 
     def text(self, value: Any, kind: str) -> str:
@@ -177,6 +182,13 @@ def is_alone(answer: Answer, pointer: str, member: str) -> bool:
     """Tell whether no other row of a list has the value of the row at ``pointer``, so that it is the most."""
     values = [row[member] for row in answer.at(pointer.rpartition("/")[0])]
     return values.count(answer.at(pointer)[member]) == 1
+
+
+def _raw(value: Any) -> str:
+    """Return a value as JSON has it, a text without quotes, for an attribute."""
+    if type(value) in (int, float):
+        return repr(value)
+    return in_markup(value) if isinstance(value, str) else json.dumps(value)
 
 
 def escaped(key: str) -> str:

@@ -8,6 +8,7 @@ and Fearnhead, 2017), which stays fast where nothing changes, and where PELT com
 
 import math
 from collections.abc import Hashable, Sequence
+from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import Final
 
@@ -21,6 +22,9 @@ criterion for independent days; people's days resemble each other for weeks."""
 _WEEK: Final = 7
 _NOISE: Final = 1e-12
 """Differences below this part of the largest value are rounding errors."""
+_MOST_KEPT: Final = 64
+"""How many answers are kept. A page mostly has the same days as the page before, or asks for the days and the
+months of one metric, and the search takes milliseconds for a year."""
 
 
 def changes(values: Sequence[float], weekdays: Sequence[Hashable]) -> list[int]:
@@ -28,6 +32,11 @@ def changes(values: Sequence[float], weekdays: Sequence[Hashable]) -> list[int]:
 
     The usual difference of a weekday from the week around it is no change, so it is taken from each value.
     """
+    return list(_changes(tuple(values), tuple(weekdays)))
+
+
+@lru_cache(maxsize=_MOST_KEPT)
+def _changes(values: tuple[float, ...], weekdays: tuple[Hashable, ...]) -> Sequence[int]:
     scale = max(map(abs, values), default=0.0)
     if len(values) < 2 * LEAST or not scale:
         return []

@@ -110,3 +110,11 @@ def test_random_years_without_a_change_have_hardly_any(alike: float) -> None:
         return values
 
     assert sum(bool(changes(year(), WEEKDAYS[:365])) for _ in range(20)) <= 1
+
+
+def test_who_changes_an_answer_changes_no_later_one() -> None:
+    values = [level(day) + (100.0 if day >= 40 else 0.0) + day % 2 for day in range(80)]
+
+    changes(values, WEEKDAYS[:80]).clear()
+
+    assert changes(values, WEEKDAYS[:80]) == [40]

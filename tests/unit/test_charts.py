@@ -8,10 +8,10 @@ from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from resourceserver.dashboard import charts
 from resourceserver.dashboard.charts import (
@@ -36,6 +36,8 @@ from resourceserver.dashboard.charts import (
     week,
     year,
 )
+from resourceserver.dashboard.charts.escaping import escaped
+from resourceserver.dashboard.charts.svg import cut
 from tests.unit.drawing import parse
 
 HERE = Path(charts.__file__).parent
@@ -190,8 +192,28 @@ def test_every_class_has_a_rule_in_the_style_sheet() -> None:
 def test_the_examples_of_the_documentation_work() -> None:
     examples = re.findall(r"```python\n(.*?)```", (HERE / "README.md").read_text(), re.DOTALL)
     scope: dict[str, Any] = {**NAMED, **TIMES, "ZoneInfo": ZoneInfo}
-    for example in examples:
-        exec(example, scope)  # noqa: S102 # These are our own examples.
+    for each in examples:
+        exec(each, scope)  # noqa: S102 # These are our own examples.
 
     drawn = {type(value).__name__ for value in scope.values() if hasattr(value, "svg")}
     assert {"Bars", "Grid", "Line", "Ribbon", "Scatter", "TopBars"} <= drawn
+
+
+@given(st.text())
+@example("a & b")
+@example("a < b")
+@example("a > b")
+@example('a "b"')
+@example("it's")
+def test_a_text_is_escaped_as_in_templates(text: str) -> None:
+    assert escaped(text) == str(escape(text))
+
+
+def test_a_number_with_narrow_spaces_keeps_them_in_a_title() -> None:
+    title = cut("Sun 22 Nov: 8\u202f123\u00a0steps", 60)
+
+    assert title == "\u2068Sun 22 Nov: 8\u202f123\u00a0steps\u2069"
+
+
+def test_spaces_at_the_ends_of_a_label_are_left_out() -> None:
+    assert cut("\u00a08\u202f123 ", 60) == "\u20688\u202f123\u2069"

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Final
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from resourceserver.dashboard.charts import svg
+from resourceserver.dashboard.charts.escaping import escaped
 from resourceserver.dashboard.charts.svg import Key
 
 LEVELS: Final = 4
@@ -95,7 +96,7 @@ class Grid:
         for label in self.left:
             y = 18 + self.cell_height * (label.place + 0.5) + 4
             body.append(
-                f'<text class="axis" x="-6" y="{svg.number(y)}">{escape(label.words)}</text>'
+                f'<text class="axis" x="-6" y="{svg.number(y)}">{escaped(label.words)}</text>'
             )
         cells = "".join(self._cell(each) for each in self.placed)
         body.append(
@@ -114,10 +115,10 @@ class Grid:
             style += " other"
             shape += f'<path class="through" d="M{each.column} {each.row}h.9"/>'
         name = cell.title or cell.href
-        title = f"<title>{escape(svg.cut(name, 60))}</title>" if name else ""
+        title = f"<title>{escaped(svg.cut(name, 60))}</title>" if name else ""
         if cell.href:
             stop = "" if self.is_in_tab_order else ' tabindex="-1"'
-            return f'<a class="{style}" href="{escape(cell.href)}"{stop}>{title}{shape}</a>'
+            return f'<a class="{style}" href="{escaped(cell.href)}"{stop}>{title}{shape}</a>'
         return f'<g class="{style}">{title}{shape}</g>'
 
 

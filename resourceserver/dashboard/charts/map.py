@@ -11,9 +11,10 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from resourceserver.dashboard.charts import svg
+from resourceserver.dashboard.charts.escaping import escaped
 from resourceserver.dashboard.charts.outlines import Line, Outlines, Point, coarser, outlines
 from resourceserver.dashboard.charts.svg import Key
 
@@ -147,7 +148,7 @@ class Map:
         start = svg.number(97 - length)
         body.append(
             f'<line class="bar" x1="{start}%" x2="97%" y1="97%" y2="97%"/>'
-            f'<text class="degree" x="97%" y="97%" dy="-6" text-anchor="end">{escape(words)}</text>'
+            f'<text class="degree" x="97%" y="97%" dy="-6" text-anchor="end">{escaped(words)}</text>'
         )
         links = any(each.spot.href for each in self.circles)
         return svg.frame(self.name, self.height, "".join(body), gutter="map", links=links)

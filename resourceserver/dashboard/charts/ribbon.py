@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Final, NamedTuple
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from resourceserver.dashboard.charts import svg
+from resourceserver.dashboard.charts.escaping import escaped
 from resourceserver.dashboard.charts.svg import Key
 
 MISSING: Final = 0
@@ -137,7 +138,7 @@ class Ribbon:
         thick = self.row_height - 4 if self.has_gutter else self.row_height - 20
         y = row.y if self.has_gutter else row.y + 16
         if self.has_gutter:
-            label = escape(svg.cut(row.label, 8))
+            label = escaped(svg.cut(row.label, 8))
             body = [f'<text class="axis" x="-6" y="{svg.number(y + thick / 2 + 4)}">{label}</text>']
         else:
             body = [svg.text(0, row.y + 12, svg.cut(row.label, 24), "row-label")]

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
+from resourceserver.dashboard.charts.escaping import escaped
 from resourceserver.dashboard.charts.scale import Tick
 
 TITLE_LENGTH: Final = 200
@@ -63,8 +64,13 @@ def cut(label: str, length: int) -> str:
     Its characters cannot change the direction of the text around it: SVG has no ``<bdi>``, so the
     characters that isolate take its place.
     """
-    if len(label) <= length and label.isascii() and label.isprintable() and label.strip():
-        return label
+    if len(label) <= length:
+        # Nearly all labels are plain, or are numbers with narrow and no-break spaces between digits and unit.
+        plain = label.replace("\u202f", " ").replace("\u00a0", " ")
+        if plain.isascii() and plain.isprintable() and plain.strip():
+            if label.isascii():
+                return label
+            return label.strip().join(_ISOLATE)
     visible: list[str] = []
     width = 0
     for character in label[: 4 * length + 4]:
@@ -92,7 +98,7 @@ def text(x: float, y: float, words: str, style: str = "", anchor: str = "") -> s
     attributes = f' class="{style}"' if style else ""
     if anchor:
         attributes += f' text-anchor="{anchor}"'
-    return f'<text x="{number(x)}%" y="{number(y)}"{attributes}>{escape(words)}</text>'
+    return f'<text x="{number(x)}%" y="{number(y)}"{attributes}>{escaped(words)}</text>'
 
 
 def rect(x: float, y: float, width: float, height: float, style: str, *, fill: str = "") -> str:
@@ -115,25 +121,25 @@ def upright(x: float, y: float, height: float, style: str) -> str:
 def mark(shape: str, title: str = "", href: str = "", label: str = "") -> str:
     """Return a shape with a title, as a link if it has an address. Each link has a name."""
     if href:
-        return f'<a href="{escape(href)}">{_titled(title or label or href)}{shape}</a>'
+        return f'<a href="{escaped(href)}">{_titled(title or label or href)}{shape}</a>'
     return f"<g>{_titled(title)}{shape}</g>" if title else shape
 
 
 def _titled(title: str) -> str:
-    return f"<title>{escape(cut(title, TITLE_LENGTH))}</title>" if title else ""
+    return f"<title>{escaped(cut(title, TITLE_LENGTH))}</title>" if title else ""
 
 
 def hatch(name: str) -> str:
     """Return the pattern of time that nobody reported. ``fill`` refers to it by ``hatched(name)``."""
     return (
-        f'<pattern id="{escape(name)}-hatch" width="6" height="6" patternUnits="userSpaceOnUse" '
+        f'<pattern id="{escaped(name)}-hatch" width="6" height="6" patternUnits="userSpaceOnUse" '
         'patternTransform="rotate(45)"><path class="hatch" d="M1 0v6"/></pattern>'
     )
 
 
 def hatched(name: str) -> str:
     """Return the value of ``fill`` for time that nobody reported."""
-    return f"url(#{escape(name)}-hatch)"
+    return f"url(#{escaped(name)}-hatch)"
 
 
 def frame(name: str, height: float, body: str, *, gutter: str = "", links: bool = False) -> Markup:
@@ -146,7 +152,7 @@ def frame(name: str, height: float, body: str, *, gutter: str = "", links: bool 
     style = f"chart {gutter}".strip()
     return Markup(  # noqa: S704 # All texts in the body were escaped by this module.
         f'<svg class="{style}" width="100%" height="{number(height)}" role="{role}" '
-        f'aria-labelledby="{escape(name)}-caption">{body}</svg>'
+        f'aria-labelledby="{escaped(name)}-caption">{body}</svg>'
     )
 
 
@@ -163,7 +169,7 @@ def axis_left(ticks: Iterable[Tick]) -> str:
     return "".join(
         f'<line class="{"zero" if tick.value == 0 else "rule"}" x2="100%" '
         f'y1="{number(tick.position)}" y2="{number(tick.position)}"/>'
-        f'<text class="axis" x="-6" y="{number(tick.position + 4)}">{escape(tick.label)}</text>'
+        f'<text class="axis" x="-6" y="{number(tick.position + 4)}">{escaped(tick.label)}</text>'
         for tick in ticks
     )
 

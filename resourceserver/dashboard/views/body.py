@@ -5,10 +5,11 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, Final, Self
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from resourceserver.dashboard.charts import Night, Stretch, Table, Unit, band, nights
 from resourceserver.dashboard.charts import Range as Ranged
+from resourceserver.dashboard.charts.escaping import escaped
 from resourceserver.dashboard.charts.line import Line
 from resourceserver.dashboard.charts.ribbon import Ribbon
 from resourceserver.dashboard.figures import ABSENT, Answer, short_day
@@ -203,7 +204,7 @@ def rows_of_nights(scene: Scene, sleep: Answer) -> Iterator[Sequence[str | Marku
 
 def linked_day(scene: Scene, day: str) -> Markup:
     """Return a day as a link to its page."""
-    href = escape(scene.link(f"/day/{day}"))
+    href = escaped(scene.link(f"/day/{day}"))
     return Markup(f'<a href="{href}">{short_day(day)}</a>')  # noqa: S704 -- a day is digits and letters
 
 

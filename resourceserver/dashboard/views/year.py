@@ -5,11 +5,12 @@ from datetime import date
 from typing import Any, Final, Self
 from urllib.parse import quote
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from resourceserver.dashboard.charts import Bar, Cell, bars, unit_of
 from resourceserver.dashboard.charts import year as heat_map
 from resourceserver.dashboard.charts.bars import Bars
+from resourceserver.dashboard.charts.escaping import escaped
 from resourceserver.dashboard.charts.grid import Grid
 from resourceserver.dashboard.figures import Answer, short_day
 from resourceserver.dashboard.metrics import METRICS, Metric, find, measured
@@ -157,7 +158,7 @@ def rows(scene: Scene, metric: Metric, answer: Answer) -> Markup:
     write = figures(scene)
     written = []
     for n, row in enumerate(answer["data"]):
-        href = escape(scene.link(f"/day/{row['from']}"))
+        href = escaped(scene.link(f"/day/{row['from']}"))
         value = write.figure(answer, f"/data/{n}/value", metric.kind, metric.unit, metric.name)
         written.append(
             f'<tr><th scope="row"><a href="{href}">{short_day(row["from"])}</a></th><td>{value}</td></tr>'
