@@ -497,24 +497,27 @@ def _ids(count: int) -> list[str]:
 _DAY_MS: Final = 86_400_000
 
 
-def consequences(rows: list[Row], new_keys: Set[str]) -> dict[str, Any]:
+def consequences(
+    rows: list[Row], new_keys: Set[str], longer_keys: Set[str] = frozenset()
+) -> dict[str, Any]:
     """Return the days in UTC of the new ``rows``, and the number of new events of each device.
 
-    ``new_keys`` has the keys of the new ones. A session does not include its end; one without length belongs
-    to the day of its start.
+    ``new_keys`` has the keys of the new ones, ``longer_keys`` those of sessions that became longer, which are
+    counted already. A session does not include its end; one without length belongs to the day of its start.
     """
-    new = [row for row in rows if row["idempotency_key"] in new_keys]
+    written_keys = new_keys | longer_keys
+    written = [row for row in rows if row["idempotency_key"] in written_keys]
     days = set()
     oldest: dict[str, int] = {}
     newest: dict[str, int] = {}
     counts = dict.fromkeys((row["device"] for row in rows), 0)
-    for row in new:
+    for row in written:
         device, started, ended = row["device"], row["started_ms"], row["ended_ms"]
         days.add(started // _DAY_MS)
         days.add(max(ended - 1, started) // _DAY_MS)
         oldest[device] = min(started, oldest.get(device, started))
         newest[device] = max(ended, newest.get(device, ended))
-        counts[device] += 1
+        counts[device] += row["idempotency_key"] in new_keys
     return {
         "days": [str(date(1970, 1, 1) + timedelta(day)) for day in days],
         "counts": fields.compact(

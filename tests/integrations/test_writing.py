@@ -485,10 +485,10 @@ def test_a_session_that_goes_on_in_a_newer_file_is_longer(
         ("2025-06-17",),
     ]
     assert owner.execute(
-        "select stream, event_count from activity.device_stream order by 1"
+        "select stream, event_count, last_event_at from activity.device_stream order by 1"
     ).fetchall() == [
-        ("app_sessions", 1),
-        ("coding_sessions", 2),
+        ("app_sessions", 1, AT + 20 * HOUR),
+        ("coding_sessions", 2, AT + 20 * HOUR),
     ]
 
 

@@ -590,8 +590,7 @@ def _add_sessions(target: Target, source: str, stream: Stream, rows: Rows) -> Wr
         if row["device"] in beyond
         for index in row["indexes"]
     ]
-    days = route.consequences(kept, new | longer)["days"]
-    values |= route.consequences(kept, new) | {"days": days}
+    values |= route.consequences(kept, new, longer)
     target.connection.execute(_ingest("mark_days"), values)
     target.connection.execute(SQL["count_sessions"], values)
     return Written(len(new), len(longer), refused=tuple(refused))
