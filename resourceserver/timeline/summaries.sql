@@ -131,10 +131,11 @@ delete
        )
 
 -- fragment: unbroken
--- `bounds`: the range of `requested`, extended at both ends to the next break of more than five
--- minutes. Switches and streaks never cross such a break, so those of this range equal those of the whole
--- timeline. The search for a break goes from session to session; in a dense timeline the session before already
--- proves that there is none, which is why that one is read first.
+-- `bounds`: the range of `requested`, extended at both ends to the next break of more than five minutes, by a week at
+-- most. Switches and streaks never cross such a break, so those of this range equal those of the whole timeline. The
+-- search for a break goes from session to session; in a dense timeline the session before already proves that there
+-- is none, which is why that one is read first. The planner expects one row, so it may as well read and sort all
+-- sessions of the range: without the bound, the whole history.
 -- needs: requested (ends_at, starts_at)
 -- gives: bounds (ends_at, starts_at)
 bounds as (
@@ -144,6 +145,7 @@ bounds as (
                      from activity.app_session as session
                     where session.user_id = %(user_id)s
                       and session.started_at <= requested.starts_at
+                      and session.started_at >= requested.starts_at - interval '7 days'
                       and session.ended_at > session.started_at
                       and not session.idle
                       and (
@@ -161,7 +163,7 @@ bounds as (
                     order by session.started_at desc
                     limit 1
                ),
-               requested.starts_at
+               requested.starts_at - interval '7 days'
            ) as starts_at,
            coalesce(
                (
@@ -169,6 +171,7 @@ bounds as (
                      from activity.app_session as session
                     where session.user_id = %(user_id)s
                       and session.started_at >= requested.ends_at
+                      and session.started_at <= requested.ends_at + interval '7 days'
                       and session.ended_at > session.started_at
                       and not session.idle
                       and (
@@ -186,7 +189,7 @@ bounds as (
                     order by session.started_at
                     limit 1
                ),
-               'infinity'
+               requested.ends_at + interval '7 days'
            ) as ends_at
       from requested
 ),
@@ -209,15 +212,16 @@ extent as (
                          where user_id = %(user_id)s
                            and started_at >= bounds.starts_at
                            and started_at < requested.starts_at
+                           and ended_at > started_at
                            and ended_at >= requested.starts_at - interval '5 minutes'
                            and not idle
                          order by started_at desc
                          limit 1
                     )
-                   then greatest(bounds.starts_at, requested.starts_at - interval '7 days')
+                   then bounds.starts_at
                else requested.starts_at
            end as starts_at,
-           least(bounds.ends_at, requested.ends_at + interval '7 days') as ends_at
+           bounds.ends_at
       from bounds
      cross join requested
 ),

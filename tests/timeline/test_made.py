@@ -11,7 +11,7 @@ import psycopg
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from resourceserver.timeline import rollups, rounds
+from resourceserver.timeline import rollups, rounds, summaries
 from shared import database, schema
 from shared.settings import Settings
 from tests.conftest import Connect, MakeRollups, Person, mark_all_days, person
@@ -27,6 +27,8 @@ from tests.endpoints.timeline import EPOCH, CodingSession, Session, since_epoch
 from tests.timeline.model import DAY, Count, Part, app_kind, coding_kind, parts
 
 Rows = psycopg.Connection[Any]
+
+DAY_OF_JUNE = date(2025, 6, 16)
 
 
 def ms(at: datetime) -> int:
@@ -548,3 +550,51 @@ def test_the_rollups_of_a_day_take_seven_round_trips(
     sent = [line.split("\t")[3] for line in trace.read_text().splitlines() if "\tF\t" in line]
     # Begin, lock, marks, removal, days, months, commit.
     assert (days, sum(message in ("Query", "Sync") for message in sent)) == (2, 7)
+
+
+def test_a_marked_day_of_a_year_without_a_break_reads_the_weeks_around_it(
+    owner: Rows, connect_as: Connect
+) -> None:
+    alice = person(owner, "alice")
+    owner.execute(
+        """
+        with device as (
+            insert into activity.device (user_id, name)
+            values (%(user_id)s, 'laptop')
+            returning device_id
+        )
+        insert into activity.app_session (
+            user_id, idempotency_key, device_id, started_at, ended_at, idle, app
+        )
+        select %(user_id)s,
+               at::text,
+               device_id,
+               at,
+               at + interval '1 hour',
+               false,
+               'Code'
+          from device
+         cross join generate_series(timestamptz '2025-01-01Z', '2025-12-31Z', '1 hour') as at
+        """,
+        {"user_id": alice.user_id},
+    )
+    owner.execute("analyze activity.app_session")
+    worker = connect_as("worker")
+    asked = {"user_id": alice.user_id, "tz": "UTC", "from": DAY_OF_JUNE, "to": DAY_OF_JUNE}
+
+    with worker.transaction():
+        worker.execute(summaries.SQL["begin_for"], {**asked, **schema.VERSION})
+        affected = worker.execute(summaries.SQL["affected_days"], asked).fetchall()
+        read = worker.execute(
+            """
+            select pg_stat_get_xact_tuples_returned('activity.app_session'::regclass)
+                   + sum(pg_stat_get_xact_tuples_returned(indexrelid))::bigint
+              from pg_index
+             where indrelid = 'activity.app_session'::regclass
+            """
+        ).fetchone()
+
+    assert affected == [(date(2025, 6, 9), date(2025, 6, 24))]
+    # Of 8,737 sessions, those of sixteen days a few times; an index and its table count each.
+    assert read is not None
+    assert 0 < read[0] < 2500
