@@ -43,6 +43,9 @@ UNDO: Final = "undo"
 RETENTION: Final = "retention"
 IMPORT: Final = "import"
 PULL: Final = "pull"
+_DAYS_AT_ONCE: Final = 2
+"""The turns of rollups, and those of summaries, that a worker does at once. While the database computes for
+one person, the worker sends the statements of another."""
 _BUSY: Final = timedelta(seconds=30)
 """When an import is tried again that a command is doing now."""
 _MISSING: Final = timedelta(minutes=10)
@@ -74,11 +77,13 @@ def kinds(
         Kind(
             ROLLUPS,
             _Days(workers, rollups.take_turn),
+            places=_DAYS_AT_ONCE,
             look=_look(ROLLUPS, rollups.people_due, roll_up_every),
         ),
         Kind(
             SUMMARIES,
             _Days(workers, summaries.take_turn),
+            places=_DAYS_AT_ONCE,
             look=_look(SUMMARIES, summaries.people_due, sum_up_every),
         ),
         Kind(

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
@@ -12,12 +12,15 @@ import psycopg
 import pytest
 
 from resourceserver.worker import running, turns
+from resourceserver.worker.kinds import SUMMARIES, kinds
 from resourceserver.worker.running import LEASE, Worker
 from resourceserver.worker.turns import LAST, Kind, Later, Outcome, Turn
 from shared import SCHEMA_VERSION, database, schema
 from shared.pool import Pool
 from shared.settings import Settings
 from tests.conftest import Connect, Person
+from tests.endpoints.histories import add_sessions
+from tests.endpoints.timeline import Session, since_epoch
 from tests.waiting import wait_for_async
 
 Rows = psycopg.Connection[Any]
@@ -319,3 +322,49 @@ def test_a_worker_that_does_not_fit_the_schema_takes_no_turn_and_says_so(
         owner.execute(change, kept)
 
     assert served == [alice.user_id]
+
+
+def test_the_summaries_of_one_person_do_not_wait_for_those_of_another(
+    deployment: Settings, owner: Rows, connect_as: Connect, alice: Person, bob: Person
+) -> None:
+    start = since_epoch("2025-06-16T09:00:00Z")
+    for person in (alice, bob):
+        minute = Session("a", "laptop", "Code", start, start + 60_000)
+        add_sessions(owner, person, [minute])
+        owner.execute(
+            "insert into activity.summary_due (user_id, date) values (%s, '2025-06-16')",
+            [person.user_id],
+        )
+        make_due(owner, person, SUMMARIES)
+    done = "select user_id from activity.daily_summary"
+
+    async def run() -> list[tuple[Any, ...]]:
+        workers = Pool.to(database.login(deployment, "worker"), size=2, wait_s=None)
+        async with workers, working(deployment, kinds(workers)[SUMMARIES]):
+            with rival.transaction():
+                # Alice's turn, the first, waits for this row.
+                rival.execute(
+                    """
+                    insert into activity.daily_summary (
+                        user_id, date, tz, status, final_at, tracked_ms, productive_ms, neutral_ms,
+                        distracted_ms, coding_ms, app_switches, focus_ms, longest_focus_ms,
+                        top_apps, top_categories, top_projects
+                    )
+                    values (%s, '2025-06-16', 'UTC', 'final', now(), 0, 0, 0, 0, 0, 0, 0, 0, '[]', '[]', '[]')
+                    """,
+                    [alice.user_id],
+                )
+                await wait_for_async(
+                    lambda: owner.execute(done).fetchall() == [(bob.user_id,)], "bob's summary"
+                )
+                return owner.execute(
+                    "select leased_until is not null, attempts from svc.turn where user_id = %s",
+                    [alice.user_id],
+                ).fetchall()
+
+    rival = psycopg.connect(deployment.database_url or "", autocommit=True)
+    with closing(rival):
+        waiting = asyncio.run(run())
+
+    # Hers is still in its first attempt: it was not put off before his.
+    assert waiting == [(True, 1)]
