@@ -73,6 +73,9 @@ _STARTING: Final = frozenset(("up", "upgrade-database"))
 _SERVERS: Final = frozenset(("auth", "resource"))
 """Commands that never use the login of the database's owner."""
 
+_LASTING: Final = _SERVERS | {"up", "migrate"}
+"""Commands that a deployment runs. They name variables that are no settings."""
+
 
 class _LazyGroup(click.Group):
     """A group that imports the module of a command when click looks that command up."""
@@ -114,6 +117,9 @@ def svc(context: click.Context) -> None:
     else:
         chosen = settings.read()
         command = context.invoked_subcommand
+        if command in _LASTING:
+            for line in _imported("deploy.settings_file:unknown")(os.environ):
+                click.echo(f"svc: {line}", err=True)
         # A server that has its logins does not need the modules that look for a database.
         if command not in _SERVERS or not (chosen.database_url or chosen.role_urls):
             with_database = _imported("deploy.owner:with_database")

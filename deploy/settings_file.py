@@ -5,10 +5,11 @@ Service managers and container engines read it: each line is a comment or NAME=v
 """
 
 import ast
+import difflib
 import inspect
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import Field, dataclass, fields
 from typing import Final
 
@@ -28,6 +29,9 @@ _TEXT: Final = re.compile(r"((?:[A-Z][A-Z_]+, )*[A-Z][A-Z_]+): (.+)", re.DOTALL)
 
 _OF_STARTERS: Final = frozenset(("SVC_LIFELINE", "SVC_PROCESSES", "NOTIFY_SOCKET"))
 """Variables that only a process sets for those that it starts."""
+
+_OF_OTHERS: Final = frozenset(("SVC_TOKEN", "SVC_AUTH_NAME", "SVC_BASE_NAME"))
+"""Variables of people's own commands and of the sample proxies, which may stand in the same environment."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +97,22 @@ def sample() -> str:
         blocks.append(line if each.text == previous else f"\n{_comment(each.text)}\n{line}")
         previous = each.text
     return "\n".join(blocks) + "\n"
+
+
+def unknown(environment: Iterable[str]) -> list[str]:
+    """Return a line for each name in ``environment`` that looks like a setting and is none."""
+    known = set(_OF_STARTERS | _OF_OTHERS)
+    for each in variables():
+        known.add(each.name)
+        if each.is_secret:
+            known.add(f"{each.name}_FILE")
+    lines = []
+    for name in sorted(environment):
+        if name.startswith("SVC_") and name not in known:
+            near = difflib.get_close_matches(name, sorted(known), 1)
+            guess = f"; did you mean {near[0]}?" if near else ""
+            lines.append(f"{name} is no setting and has no effect{guess}")
+    return lines
 
 
 def _comment(text: str) -> str:

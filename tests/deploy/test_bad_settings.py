@@ -128,3 +128,26 @@ def test_nothing_is_started_where_a_public_address_does_not_lead(
         f"svc: SVC_AUTH_URL is http://localhost:{ports[0]}, where nobody would reach"
     )
     assert not data_dir.exists()
+
+
+@pytest.mark.parametrize("process", ["migrate", "resource work"])
+def test_variables_that_are_no_settings_are_named_with_the_nearest_setting(
+    process: str, data_dir: Path
+) -> None:
+    variables = {
+        "SVC_DATA_DIR": str(data_dir),
+        "SVC_BACKUPS_DIR": "/backups",
+        "SVC_COOKIE_KEY": KEY,
+        "SVC_DASHBOARD_KEY_FILE": "",
+        "SVC_TOKEN": "a token of a person's own commands",
+        "SVC_ZZ": "on",
+    }
+
+    warnings = SELF.run(variables, *process.split()).stderr
+
+    assert warnings.splitlines()[:2] == [
+        "svc: SVC_BACKUPS_DIR is no setting and has no effect; did you mean SVC_BACKUP_DIR?",
+        "svc: SVC_ZZ is no setting and has no effect",
+    ]
+    # It goes on to the next thing, which is the missing database.
+    assert "embedded PostgreSQL is running" in warnings or "no database" in warnings
