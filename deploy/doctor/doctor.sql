@@ -71,18 +71,23 @@ select owner.rolname::text as owner,
           owned.name
 
 -- name: user_tables
--- All tables of user data that a token or a session can open, with whether row-level security is enabled, whether the
--- policy for own rows is in place, and the policies that let one of these roles, or everybody, reach everything.
+-- All tables of user data that a token or a session can open, and all others that have a policy, with whether row-level
+-- security is enabled, whether the policy for own rows is in place where a table needs it, exactly as sql/policies.sql
+-- writes it, and the policies that let one of these roles, or everybody, reach everything.
 select table_class.oid::regclass::text as name,
        table_class.relrowsecurity as is_enabled,
-       exists (
-           select from pg_policy
-            where polrelid = table_class.oid
-              and polname = 'own_rows'
-              and polcmd = '*'
-              and pg_get_expr(polqual, polrelid) like '%%user_id%%session_user_id()%%'
-              and pg_get_expr(polwithcheck, polrelid) like '%%user_id%%session_user_id()%%'
-       ) as has_own_rows,
+       not person.has_rows
+           or exists (
+               select from pg_policy
+                where polrelid = table_class.oid
+                  and polname = 'own_rows'
+                  and polcmd = '*'
+                  and polpermissive
+                  and regexp_replace(pg_get_expr(polqual, polrelid), '\s', '', 'g')
+                      = '(user_id=(SELECTsvc.session_user_id()ASsession_user_id))'
+                  and regexp_replace(pg_get_expr(polwithcheck, polrelid), '\s', '', 'g')
+                      = '(user_id=(SELECTsvc.session_user_id()ASsession_user_id))'
+           ) as has_own_rows,
        array(
            select polname::text
              from pg_policy
@@ -104,15 +109,23 @@ select table_class.oid::regclass::text as name,
   from pg_class as table_class
   join pg_namespace on pg_namespace.oid = table_class.relnamespace
   join pg_roles as owner on owner.oid = table_class.relowner
+ cross join lateral (
+           select exists (
+                      select from pg_attribute
+                       where attrelid = table_class.oid
+                         and attname = 'user_id'
+                         and not attisdropped
+                  )
+                  and (pg_namespace.nspname not in ('identity', 'oauth') or table_class.relname = 'user')
+                      as has_rows
+       ) as person
  where table_class.relkind in ('r', 'p')
    and owner.rolname = 'svc_owner'
-   and exists (
-           select from pg_attribute
-            where attrelid = table_class.oid
-              and attname = 'user_id'
-              and not attisdropped
+   and (
+           person.has_rows
+           or table_class.relrowsecurity
+           or exists (select from pg_policy where polrelid = table_class.oid)
        )
-   and (pg_namespace.nspname not in ('identity', 'oauth') or table_class.relname = 'user')
  order by name
 
 -- name: oldest_marks

@@ -134,6 +134,30 @@ def test_a_policy_that_opens_a_table(good: Settings) -> None:
     assert cure == "As the owner ('svc psql'): drop policy oops on health.sample;"
 
 
+def test_a_policy_that_lets_more_through_than_its_own_rows(good: Settings) -> None:
+    own = "user_id = (select svc.session_user_id())"
+    with changed(
+        good,
+        f"alter policy own_rows on activity.goal using ({own} or metric = 'focus_ms')",
+        f"alter policy own_rows on activity.goal using ({own})",
+    ):
+        text, _ = failure(good, "row-level security")
+
+    assert text == "activity.goal lacks the policy own_rows"
+    assert failures(good, "row-level security") == []
+
+
+def test_a_table_of_several_people_without_row_level_security(good: Settings) -> None:
+    with changed(
+        good,
+        "alter table profile.team disable row level security",
+        "alter table profile.team enable row level security",
+    ):
+        text, _ = failure(good, "row-level security")
+
+    assert text.startswith("row-level security is off for profile.team:")
+
+
 def test_a_policy_that_is_missing(good: Settings) -> None:
     with psycopg.connect(good.database_url or "", autocommit=True) as owner:
         owner.execute("drop policy own_rows on health.message")
