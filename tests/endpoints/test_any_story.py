@@ -58,7 +58,7 @@ PARTS: Final = {
     "clocks go forward": tuple(FORWARD),
     "clocks go back": tuple(BACK),
 }
-STORIES: Final = {"suite": 10, "bounded": 75, "proof": 1250}
+STORIES: Final = {"suite": 10, "bounded": 30, "proof": 1250}
 """How many stories each part has, by profile."""
 
 
