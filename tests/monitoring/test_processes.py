@@ -36,7 +36,11 @@ def service(deployment: Settings, tmp_path_factory: pytest.TempPathFactory) -> I
         base_metrics_listen=(Address("127.0.0.1", neighbouring_ports(1)),),
     )
     second = chosen.auth_metrics_listen[0].port + 1
-    with processes.service(chosen, tmp_path_factory.mktemp("servers"), workers=2) as started:
+    # The end of the block closes the client's connections, of which garbage collection would warn.
+    with (
+        processes.service(chosen, tmp_path_factory.mktemp("servers"), workers=2) as started,
+        CLIENT,
+    ):
         wait_for(lambda: answers(second), "the second process listens")
         yield started
 

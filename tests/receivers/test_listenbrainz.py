@@ -10,6 +10,7 @@ import httpx2
 import liblistenbrainz
 import psycopg
 import pytest
+from liblistenbrainz.client import adapter
 from liblistenbrainz.errors import InvalidAuthTokenException, ListenBrainzAPIException
 
 from tests.client import NO_TLS
@@ -26,6 +27,8 @@ def served(deployment: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     """A server with this receiver alone."""
     with serving(deployment, tmp_path_factory.mktemp("server"), KIND) as running:
         yield running
+    # All sessions of the library share its connections, which it never closes.
+    adapter.close()
 
 
 @pytest.fixture
