@@ -62,8 +62,9 @@ STATEMENTS: Final = {
     for name, text in queries.load(Path(__file__).with_name("ingest.sql")).items()
 }
 
-Columns = dict[str, str]
-"""The parameters of the statements that write a batch: JSON arrays with one value for each event."""
+Columns = dict[str, str | None]
+"""The parameters of the statements that write a batch: JSON arrays with one value for each event, and None
+for what no event has."""
 _Validated = tuple[Verdict, Columns]
 _Done = TypeVar("_Done")
 
@@ -370,10 +371,16 @@ def columns_of(stream: Stream, rows: list[Row]) -> Columns:
         "id": fields.compact(_ids(len(rows))),
         "devices": fields.compact(_devices(rows)),
     } | {
-        name: fields.compact([row.get(name) for row in rows])
+        name: _column([row.get(name) for row in rows])
         for name in add.parameters
         if name not in ("id", "user_id", "source", "most_devices", "import_id")
     }
+
+
+def _column(values: list[Any]) -> str | None:
+    # Most trackers send half of the fields. Arrays of nulls took a quarter of the time that the database
+    # needs for a batch.
+    return fields.compact(values) if values.count(None) < len(values) else None
 
 
 class Written(NamedTuple):

@@ -8,7 +8,8 @@ from uuid import RFC_4122
 import pytest
 from starlette.testclient import TestClient
 
-from resourceserver.ingest.events import CODES
+from resourceserver.ingest import route
+from resourceserver.ingest.events import APP_SESSIONS, CODES, judge, read_batch
 from tests.conftest import Person
 from tests.ingest.conftest import HOUR, PATH, SCOPE, numbered
 
@@ -275,3 +276,21 @@ def test_each_session_gets_a_random_id_of_its_own(api: TestClient, alice: Person
     assert {(found.version, found.variant) for found in ids} == {(4, RFC_4122)}
     assert len({str(found)[:4] for found in ids}) > 250
     assert len({str(found)[-4:] for found in ids}) > 250
+
+
+def test_fields_that_no_event_of_a_batch_has_are_not_sent_to_the_database() -> None:
+    batch = read_batch({"events": numbered([1, 2])})
+    rows = judge(APP_SESSIONS, batch, now_ms=2**42, full_urls=False).rows
+    rows[1]["title"] = "Notes"
+
+    columns = route.columns_of(APP_SESSIONS, rows)
+
+    assert {name for name, values in columns.items() if values is None} == {
+        "category",
+        "domain",
+        "idle",
+        "metadata",
+        "url",
+        "utc_offset",
+    }
+    assert columns["title"] == '[null,"Notes"]'
