@@ -30,6 +30,8 @@ from shared.listening import AddressError, Listen
 from shared.metrics import BUCKETS_S, Durations, Readings
 
 _RETRY_S: Final = 0.5
+_FINISH_S: Final = 2
+"""How long an answer may take that still runs when the process stops; a client may not read it at all."""
 
 log: Final = logging.getLogger("svc.metrics")
 
@@ -52,6 +54,7 @@ async def listening_on(
             log_config=None,
             access_log=False,
             server_header=False,
+            timeout_graceful_shutdown=_FINISH_S,
         )
     )
     serving = asyncio.create_task(_serve(server, addresses, processes), name="metrics")

@@ -160,9 +160,15 @@ class _Server(uvicorn.Server):
         # Closing a socket resets the connections that wait at it, and a client that has sent its request by
         # then cannot know whether it was executed. Between the last look and the close, nothing else runs.
         for listener in sockets or ():
-            with suppress(BlockingIOError):
+            # Other errors than that none waits, such as too many open files, must not keep the server from
+            # stopping.
+            with suppress(OSError):
                 while True:
-                    accepted, _ = listener.accept()
+                    try:
+                        accepted, _ = listener.accept()
+                    except ConnectionAbortedError:
+                        # The client has gone; behind it others may wait.
+                        continue
                     accepted.setblocking(False)
                     await asyncio.get_running_loop().connect_accepted_socket(
                         self._protocol, accepted

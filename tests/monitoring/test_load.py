@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import socket
 from pathlib import Path
 from typing import Final
 
@@ -131,3 +132,26 @@ def test_a_process_answers_with_its_metrics_once_the_one_that_it_replaces_has_en
         return answers(port)
 
     assert asyncio.run(replaced()) is False
+
+
+def test_a_client_that_reads_no_metrics_does_not_keep_a_process_from_stopping() -> None:
+    port = neighbouring_ports(1)
+    listen = Listen("SVC_AUTH_METRICS_LISTEN", (Address("127.0.0.1", port),))
+
+    async def stop() -> None:
+        with socket.socket() as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            async with metrics_server.listening_on(listen, 1, "authserver", "abc1234", ()):
+                await wait_for_async(lambda: answers(port), "the process listens")
+                client.setblocking(False)
+                loop = asyncio.get_running_loop()
+                await loop.sock_connect(client, ("127.0.0.1", port))
+                await loop.sock_sendall(client, b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n" * 2000)
+                # More answers than the buffers of both ends take.
+                await asyncio.sleep(2)
+
+    async def stop_in_time() -> None:
+        async with asyncio.timeout(60):
+            await stop()
+
+    asyncio.run(stop_in_time())
