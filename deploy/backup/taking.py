@@ -51,21 +51,21 @@ def take(
 ) -> Path:
     """Write a backup of the database at ``url`` into ``directory``, and return its path.
 
-    Raises BackupError; then ``directory`` has neither a part of this backup nor a backup less.
+    Raises BackupError; then ``directory`` has neither a part of this backup nor a backup less, unless the
+    error says that the backup is written and older ones cannot be removed.
     """
     with backups.locked(directory):
         try:
             path = _take(chosen, url, directory, wanted)
             say(f"wrote {path}: {_size(backups.read(path).bytes)}")
-            if wanted.keep is not None:
-                for removed in backups.remove_older(directory, wanted.keep):
-                    say(f"removed {removed}")
         except OSError as error:
             raise BackupError(
                 f"the backup cannot be written: {backups.reason(error, directory)}"
             ) from error
         except psycopg.Error as error:
             raise BackupError(f"the database cannot be read: {one_line(error)}") from error
+        if wanted.keep is not None:
+            _remove_older(directory, wanted.keep, say)
     if wanted.keys_directory is not None:
         for file in keys.copy(chosen.data_dir, wanted.keys_directory):
             say(f"wrote {file}")
@@ -75,6 +75,17 @@ def take(
             "them in another place (--keys)"
         )
     return path
+
+
+def _remove_older(directory: Path, keep: int, say: Callable[[str], None]) -> None:
+    try:
+        for removed in backups.remove_older(directory, keep):
+            say(f"removed {removed}")
+    except OSError as error:
+        raise BackupError(
+            f"the backup is written, but backups older than the newest {keep} cannot be removed: "
+            f"{error.filename}: {error.strerror}"
+        ) from error
 
 
 def _take(chosen: Settings, url: str, directory: Path, wanted: Wanted) -> Path:

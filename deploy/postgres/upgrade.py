@@ -69,6 +69,10 @@ def upgrade(
         os.close(descriptor)
 
 
+_OVERHEAD: Final = 256 * 1024**2
+"""What an upgrade of an empty cluster takes at most, in bytes."""
+
+
 @dataclass(frozen=True)
 class _Upgrade:
     """One upgrade, under the lock of the data directory."""
@@ -92,6 +96,8 @@ class _Upgrade:
             # Servers of an earlier run that was killed.
             postmaster.stop_leftover(path, self.say)
         if upgraded.exists():
+            # The old cluster may have been used since, so the copy of its data counts no more.
+            self.say(f"Removing {upgraded}, a copy of an upgrade that was interrupted")
             shutil.rmtree(upgraded)
         old_programs = self._old_programs(given)
         new_programs = self._new_programs()
@@ -160,7 +166,9 @@ class _Upgrade:
 
     def _check_space(self) -> None:
         """Raise EmbeddedError where the disk does not take a copy of the cluster."""
-        needed = sum(path.lstat().st_blocks * 512 for path in self.old.rglob("*") if path.is_file())
+        size = sum(path.lstat().st_blocks * 512 for path in self.old.rglob("*") if path.is_file())
+        # pg_upgrade dumps the schema, and the new cluster has a catalogue and a log of its own.
+        needed = size + size // 10 + _OVERHEAD
         free = shutil.disk_usage(self.data_dir).free
         if free < needed:
             raise EmbeddedError(

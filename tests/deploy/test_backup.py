@@ -350,6 +350,33 @@ def test_keep_removes_the_oldest_backups_and_nothing_else(
     assert newest.name.startswith("svc-202501") is False
 
 
+@pytest.fixture
+def bound(taken: Path, tmp_path: Path) -> Iterator[Path]:
+    """An old backup that cannot be removed, because a file system is mounted there."""
+    path = tmp_path / "svc-20250101T000000.000Z"
+    shutil.copytree(taken, path)
+    mounted = subprocess.run(["mount", "--bind", str(path), str(path)], check=False)
+    if mounted.returncode != 0:
+        pytest.skip("mounting needs rights that these tests do not have")
+    yield path
+    subprocess.run(["umount", str(path)], check=True)
+
+
+def test_a_backup_is_written_although_an_older_one_cannot_be_removed(
+    source: Source, bound: Path, tmp_path: Path
+) -> None:
+    result = run(source.settings, "backup", str(tmp_path), "--keep", "1")
+
+    assert result.exit_code == 1
+    assert result.output.endswith(
+        "Error: the backup is written, but backups older than the newest 1 cannot be removed:"
+        f" {bound}: Device or resource busy\n"
+    )
+    newest, oldest = backups.complete(tmp_path)
+    assert oldest == bound
+    assert newest.name.startswith("svc-202501") is False
+
+
 def test_with_keys_beside_the_dump_a_backup_is_all_that_a_restoration_needs(
     source: Source, tmp_path: Path
 ) -> None:

@@ -3,6 +3,7 @@
 tests/postgres17 upgrades a cluster.
 """
 
+import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -63,6 +64,18 @@ def test_without_the_old_programs_the_error_says_how_to_get_them(own_data_dir: P
         1,
         "svc: /usr/bin has not all of postgres, pg_ctl, pg_controldata, pg_resetwal\n",
     )
+
+
+def test_the_copy_of_an_interrupted_upgrade_is_removed_by_the_next_one(own_data_dir: Path) -> None:
+    stale = own_data_dir / "postgres.upgraded"
+    shutil.copytree(own_data_dir / "postgres", stale)
+    (own_data_dir / "postgres" / "PG_VERSION").write_text("17\n")
+
+    status, output = run(own_data_dir)
+
+    assert status == 1
+    assert f"Removing {stale}, a copy of an upgrade that was interrupted\n" in output
+    assert not stale.exists()
 
 
 def test_programs_of_another_version_are_refused(own_data_dir: Path) -> None:
