@@ -44,7 +44,8 @@ PAUSES_S: Final = (1.0, 2.0, 4.0, 8.0, 15.0, 15.0, 30.0, 30.0, 30.0)
 # Files in the order of their dependencies: policies name functions and tables, grants name everything.
 _GRANTS: Final = "grants.sql"
 _STANDING: Final = (
-    *("views.sql", "functions/versions.sql", "session.sql", "functions/formats.sql"),
+    *("views.sql", "functions/versions.sql", "session.sql", "functions/replica.sql"),
+    "functions/formats.sql",
     *("functions/imports.sql", "policies.sql", "functions/retention.sql", "functions/deletion.sql"),
     *("functions/usage.sql", "functions/summaries.sql", "functions/rollups.sql"),
     *("functions/turns.sql", "functions/derived.sql", "functions/sign_ins.sql"),

@@ -100,7 +100,7 @@ grant usage
     on schema svc, identity, reference, activity, code, health, music, location, content, profile
     to svc_reader;
 grant execute on procedure svc.open_session, svc.open_token_session, svc.open_reading_key to svc_reader;
-grant execute on function svc.limit_answer to svc_reader;
+grant execute on function svc.limit_answer, svc.log_position, svc.await_replay to svc_reader;
 -- An export locks it before its snapshot is taken (resourceserver/export/export.sql).
 grant select on svc.schema_version to svc_reader;
 grant execute

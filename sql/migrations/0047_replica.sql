@@ -1,0 +1,3 @@
+-- Usable from version 20 on.
+-- Resource servers of this version may read on a replica, with two functions (functions/replica.sql). The tables stay as
+-- they are. The number says that the functions are needed.
