@@ -69,7 +69,9 @@ def create(
     chosen = chosen or settings.read()
     reader = Reader.of(chosen)
     storage = Storage.of(chosen)
-    probes = Probes.to(chosen, database.login(chosen, "reader"), storage)
+    probes = Probes.to(
+        chosen, database.login(chosen, "reader"), storage, lambda: reader.replica_state
+    )
     # Reads and writes have connections of their own, so that neither starves the other. Writers use no pool:
     # with one, a batch of ten events took 1.45 ms of the server's processor time instead of 0.95.
     writers = Pipelines.to(
@@ -88,9 +90,7 @@ def create(
     load = ingest.load_of(chosen, storage)
     export_turns = export.turns_of(chosen)
     pools: dict[str, Pooled] = {
-        "quick": reader.quick,
-        "patient": reader.patient,
-        "first_uses": reader.first_uses,
+        **reader.pools,
         "ingest": writers,
         "exports": exports,
         "jobs": workers,
@@ -109,6 +109,7 @@ def create(
     def readings() -> Iterator[Reading]:
         yield from metrics.of_pools(pools)
         yield from metrics.of_disks(chosen)
+        yield from reader.readings()
         yield from waiting.readings()
         for each in queues:
             yield from each.load()
@@ -141,6 +142,7 @@ def create(
         async with (
             exports,
             workers,
+            reader.replica_watched(),
             hang.noticed(probes.alive, watched),
             usage.written_at_the_end(reader.usage, workers),
             upkeep.comparing_directories(

@@ -51,9 +51,28 @@ def role_url(chosen: Settings, role: str) -> str:
 
 def login(chosen: Settings, role: str) -> str:
     """Return ``role_url`` with options that limit how long a vanished server can delay a request."""
+    return _watchful(role_url(chosen, role), f"svc {role}")
+
+
+def replica_login(chosen: Settings) -> str | None:
+    """Return the same for the reader on the replica, or None without one.
+
+    A replica has the databases, roles and passwords of its primary, so an address without them is enough.
+    Raises SettingsError if the reader has no login.
+    """
+    if chosen.reader_replica_url is None:
+        return None
+    own = conninfo.conninfo_to_dict(role_url(chosen, "reader"))
+    given = conninfo.conninfo_to_dict(chosen.reader_replica_url)
+    names = ("dbname",) if "user" in given else ("dbname", "user", "password")
+    missing = {name: own[name] for name in names if name in own and name not in given}
+    return _watchful(conninfo.make_conninfo(chosen.reader_replica_url, **missing), "svc reader")
+
+
+def _watchful(url: str, name: str) -> str:
     return conninfo.make_conninfo(
-        role_url(chosen, role),
-        application_name=f"svc {role}",
+        url,
+        application_name=name,
         connect_timeout=2,
         # A connection whose peer does not respond is given up after this many milliseconds.
         tcp_user_timeout=3000,

@@ -174,6 +174,17 @@ PULL_RECORDS: Final = Counter(
     ("service", "outcome"),
 )
 
+READS: Final = Counter(
+    "svc_long_reads_total",
+    "Long reads and exports by where they were answered, primary or replica, if there is a replica",
+    ("server",),
+)
+REPLICA_FAILURES: Final = Counter(
+    "svc_replica_failures_total",
+    "Reads that the replica did not answer, and the primary did: behind, unfit, unreachable, conflict, other",
+    ("reason",),
+)
+
 POOL_CONNECTIONS: Final = Gauge(
     "svc_pool_connections", "Connections to the database that are open", ("pool",)
 )
@@ -228,6 +239,12 @@ TURNS_RUNNING: Final = Gauge("svc_work_turns_running", "Turns that a worker has"
 OLDEST_TURN: Final = Gauge(
     "svc_work_oldest_turn_seconds", "How long the oldest turn has waited for a worker", ("kind",)
 )
+REPLICA_OK: Final = Gauge(
+    "svc_replica_ok", "Whether long reads go to the replica: 1 or 0 (SVC_READER_REPLICA_URL)"
+)
+REPLICA_LAG: Final = Gauge(
+    "svc_replica_lag_seconds", "How long the replica takes to have what the primary has"
+)
 INFO: Final = Gauge("svc_info", "Always 1; which build runs", ("process", "version", "commit"))
 
 COUNTERS: Final = (
@@ -242,6 +259,8 @@ COUNTERS: Final = (
     IMPORT_RECORDS,
     PULLS,
     PULL_RECORDS,
+    READS,
+    REPLICA_FAILURES,
 )
 DURATIONS: Final = (REQUESTS, TOOL_CALLS, TURNS)
 GAUGES: Final = (
@@ -262,6 +281,8 @@ GAUGES: Final = (
     TURNS_DUE,
     TURNS_RUNNING,
     OLDEST_TURN,
+    REPLICA_OK,
+    REPLICA_LAG,
     INFO,
 )
 

@@ -1,7 +1,7 @@
 """The probes of a server for load balancers and people: whether it is alive, and whether it is ready.
 
-``/healthz`` reports that the process is alive, whether the database answers and has space on its disk, and
-which build runs.
+``/healthz`` reports that the process is alive, whether the database answers and has space on its disk, the
+state of its replica, and which build runs.
 ``/readyz`` is 200 only if the database answers, its schema fits this server, and the process is not about to
 stop (``shared.draining``). Neither needs a credential, nor contains hosts or the database's version.
 """
@@ -9,8 +9,8 @@ stop (``shared.draining``). Neither needs a credential, nor contains hosts or th
 import asyncio
 import json
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -22,6 +22,7 @@ from starlette.routing import Route
 
 from shared import VERSION, draining, pipeline, queries, schema
 from shared.pipeline import Pipelines, Step
+from shared.replica import OFF, State
 from shared.settings import Settings
 from shared.storage import Storage
 
@@ -57,17 +58,26 @@ class Probes:
     """The connection for the check of the version, which waits for a migration."""
     storage: Storage
     """The disk of the database. A full one leaves a server alive and ready, because it still reads."""
+    replica: Callable[[], State]
+    """Returns the state of the replica. The server is alive and ready in any state, because the primary
+    answers what the replica cannot."""
     started: float = field(default_factory=time.monotonic)
 
     @classmethod
-    def to(cls, chosen: Settings, url: str, storage: Storage) -> "Probes":
+    def to(
+        cls,
+        chosen: Settings,
+        url: str,
+        storage: Storage,
+        replica: Callable[[], State] = lambda: OFF,
+    ) -> "Probes":
         """Return the probes of a server whose database is at ``url``; they connect when first needed."""
         alive, version = (
             Pipelines.to(url, size=1, depth=256, patience_s=patience_s, prepare=chosen.prepare)
             # A connection without an answer is given up a little later than the probe that waits for it.
             for patience_s in (_ALIVE_WAIT_S + 0.5, _READY_WAIT_S + 0.5)
         )
-        return cls(chosen, alive, version, storage)
+        return cls(chosen, alive, version, storage, replica)
 
     def close(self) -> None:
         """Close both connections."""
@@ -89,6 +99,7 @@ class Probes:
         space = self.storage.space()
         about = {
             "storage": {"status": space.status, "free_mib": space.free_mib},
+            "replica": asdict(self.replica()),
             "build": {
                 "version": VERSION,
                 "commit": self.chosen.commit,
@@ -122,7 +133,7 @@ class Probes:
                 else {"error": mismatch.code, "message": mismatch.message}
             )
             return _answer(503, {"status": "unavailable", **body})
-        return _answer(200, {"status": "ready"})
+        return _answer(200, {"status": "ready", "replica": self.replica().status})
 
     async def _latency_ms(self) -> int | None:
         """Return how long the database took to answer, or None if it did not in time."""

@@ -124,7 +124,10 @@ def serve(
     _raise_file_limit()
     # This only prints a warning: a pooler may serve so many connections with fewer of its own.
     needed = {role: workers * chosen.connections[role] for role in role_urls}
-    for line in database.connection_shortages(role_urls, needed):
+    urls = dict(role_urls)
+    if "reader" in role_urls and (replica := database.replica_login(chosen)) is not None:
+        urls["replica"], needed["replica"] = replica, workers * chosen.connections_of_replica
+    for line in database.connection_shortages(urls, needed):
         log.warning("%s", line)
     if chosen.lifeline is not None:
         lifeline.watch(chosen.lifeline)

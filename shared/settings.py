@@ -116,6 +116,9 @@ class Settings:
     """SVC_AUTHSERVER_DATABASE_URL, SVC_READER_DATABASE_URL, SVC_INGESTER_DATABASE_URL,
     SVC_IMPORTER_DATABASE_URL, SVC_WORKER_DATABASE_URL: the login of each role, for a process without
     DATABASE_URL; by default DATABASE_URL with the password that ``svc migrate`` has made for the role."""
+    reader_replica_url: str | None = field(default=None, repr=False)
+    """SVC_READER_REPLICA_URL: a streaming replica of the database, on which the resource server may run long
+    reads, as postgresql://host:port; by default with user, password and database of the reader's login."""
     cookie_key: str | None = field(default=None, repr=False)
     """SVC_COOKIE_KEY: signs cookies, forms and refresh tokens, and keys the hashes by which attempts are
     counted; the same on every authorization server of a deployment."""
@@ -268,6 +271,11 @@ class Settings:
         }
 
     @property
+    def connections_of_replica(self) -> int:
+        """The most connections of one process of the resource server to the replica; one is the watch's."""
+        return self.patient_connections + self.export_connections + 1
+
+    @property
     def _connections_of_receivers(self) -> int:
         # At least one writes, and one looks keys up.
         writing = max(self.receiver_connections - 1, 1)
@@ -350,6 +358,7 @@ def _read(environment: Mapping[str, str]) -> Settings:
         )
     public_key, private_keys = _sealing_keys(environment)
     database_url = _database_url(environment, "DATABASE_URL")
+    replica_url = _replica_url(environment, database_url, role_urls)
     return Settings(
         auth_url=auth_url,
         base_url=base_url,
@@ -364,6 +373,7 @@ def _read(environment: Mapping[str, str]) -> Settings:
         config_dir=_own_dir(environment, "XDG_CONFIG_HOME", Settings.config_dir),
         database_url=database_url,
         role_urls=role_urls,
+        reader_replica_url=replica_url,
         cookie_key=_key(environment, "SVC_COOKIE_KEY"),
         dashboard_key=_key(environment, "SVC_DASHBOARD_KEY"),
         sealing_public_key=public_key,
@@ -435,6 +445,11 @@ def environment(chosen: Settings, role_urls: Mapping[str, str]) -> dict[str, str
         "SVC_WORKER_METRICS_LISTEN": ",".join(map(str, chosen.worker_metrics_listen)),
         "SVC_PROCESSES": str(chosen.processes),
         "SVC_DATA_DIR": str(chosen.data_dir),
+        # Empty for a process that does not read: it inherits both, and has no login to which they belong.
+        "SVC_READER_REPLICA_URL": (chosen.reader_replica_url or "")
+        if "reader" in role_urls
+        else "",
+        "SVC_READER_REPLICA_URL_FILE": "",
         "SVC_FETCH_NETWORKS": ",".join(chosen.fetch_networks),
         "SVC_FULL_URLS": "on" if chosen.full_urls else "off",
         "SVC_CLIENT_METADATA_DOCUMENTS": "on" if chosen.client_metadata_documents else "off",
@@ -595,6 +610,42 @@ def _database_url(environment: Mapping[str, str], name: str) -> str | None:
     if not is_url:
         raise Fault(f"{name} is not a connection string of PostgreSQL", name, f"{name}_FILE")
     return url
+
+
+_REPLICA: Final = "SVC_READER_REPLICA_URL"
+
+
+def _replica_url(
+    environment: Mapping[str, str], database_url: str | None, role_urls: Mapping[str, str]
+) -> str | None:
+    """Return the address of the replica. Raises Fault where it cannot be one of the reader's database."""
+    url = _database_url(environment, _REPLICA)
+    if url is None:
+        return None
+    names = (_REPLICA, f"{_REPLICA}_FILE")
+    name = "SVC_READER_DATABASE_URL" if "reader" in role_urls else "DATABASE_URL"
+    primary = role_urls.get("reader", database_url)
+    if primary is None and role_urls:
+        raise Fault(
+            f"{_REPLICA} is set, and the reader has no login at the primary, where tokens are checked: set"
+            " SVC_READER_DATABASE_URL or DATABASE_URL too",
+            *names,
+        )
+    server = _server(url)
+    if not any(server):
+        raise Fault(f"{_REPLICA} names no server: it must look like postgresql://host:port", *names)
+    if primary is not None and server == _server(primary):
+        raise Fault(f"{_REPLICA} and {name} name the same server", *names)
+    return url
+
+
+def _server(url: str) -> tuple[str, str]:
+    """Return where the server of a connection string listens."""
+    from psycopg import conninfo  # noqa: PLC0415 -- people's own commands need no database driver
+
+    given = conninfo.conninfo_to_dict(url)
+    host = str(given.get("hostaddr") or given.get("host") or "").lower()
+    return host, str(given.get("port") or ("5432" if host else ""))
 
 
 _ORIGIN_OF_ITS_OWN: Final = (

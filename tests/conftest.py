@@ -35,7 +35,7 @@ from resourceserver.timeline import rollups
 from shared import database, tokens
 from shared.scopes import SCOPES
 from shared.settings import Settings, read_secrets
-from tests import citus, pooler
+from tests import citus, pooler, replica
 from tests.client import AppClient
 
 # How many examples a property is tried with: by `make test`, by .ci/run once more, and by `make proof`, which
@@ -67,6 +67,8 @@ class Server:
 
     directory: Path | None = None
     embedded: EmbeddedPostgres | None = None
+    replica: EmbeddedPostgres | None = None
+    """Its replica, if the run has one (tests/replica.py)."""
     url: str = ""
 
     def start(self) -> None:
@@ -80,6 +82,7 @@ class Server:
         if not self.url:
             # The servers and tests of one worker hold some thirty connections at once.
             settings = FAST | {"max_connections": f"{60 * MOST_WORKERS}"}
+            settings |= replica.STREAMED if replica.IS_ON else {}
             self.embedded = EmbeddedPostgres(self.directory / "postgres", settings=settings)
             self.embedded.start()
             self.url = self.embedded.url
@@ -94,11 +97,22 @@ class Server:
         with psycopg.connect(self.url, dbname=TEMPLATE, autocommit=True) as connection:
             # Tests count the applications. Those about the dashboard store it again.
             connection.execute("delete from oauth.client")
+        if replica.IS_ON:
+            assert self.embedded is not None, "only the embedded server gets a replica"
+            self.replica = replica.copy(self.embedded, self.directory / "replica", settings)
+
+    @property
+    def whereabouts(self) -> tuple[str, str, str, str]:
+        """What a worker needs to know: the server, the template, the directory, and the replica if any."""
+        replica = "" if self.replica is None else self.replica.url
+        return self.url, TEMPLATE, str(self.directory), replica
 
     def stop(self) -> None:
         """Stop the server and remove its directory."""
         if self.directory is None:
             return
+        if self.replica is not None:
+            self.replica.stop()
         if self.embedded is not None:
             self.embedded.stop()
         else:
@@ -125,7 +139,7 @@ class WorkerSetup:
     def pytest_configure_node(self, node: Any) -> None:
         """Start the server before the first worker, and hand its whereabouts over."""
         SERVER.start()
-        node.workerinput["server"] = (SERVER.url, TEMPLATE, str(SERVER.directory))
+        node.workerinput["server"] = SERVER.whereabouts
 
 
 def pytest_xdist_auto_num_workers() -> int:
@@ -165,17 +179,18 @@ LONGEST_FIRST: Final = (
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Put files that take long first, so that no worker waits for another at the end.
 
-    Tests that take more than 20 s run in ``make proof`` alone, and those about single connections without a
-    pooler.
+    Tests that take more than 20 s run in ``make proof`` alone, those about single connections without a
+    pooler, and those that count round trips without a replica.
     """
     if config.getoption("--hypothesis-profile") not in ("bounded", "proof"):
         long = [item for item in items if item.get_closest_marker("long") is not None]
         config.hook.pytest_deselected(items=long)
         items[:] = [item for item in items if item not in long]
-    if pooler.IS_ON:
-        direct = [item for item in items if item.get_closest_marker("direct") is not None]
-        config.hook.pytest_deselected(items=direct)
-        items[:] = [item for item in items if item not in direct]
+    for marker, is_left_out in (("direct", pooler.IS_ON), ("single", replica.IS_ON)):
+        if is_left_out:
+            marked = [item for item in items if item.get_closest_marker(marker) is not None]
+            config.hook.pytest_deselected(items=marked)
+            items[:] = [item for item in items if item not in marked]
 
     def rank(item: pytest.Item) -> int:
         ranks = (
@@ -236,11 +251,13 @@ def cloned(config: pytest.Config, name: str) -> Iterator[Settings]:
     handed_over = getattr(config, "workerinput", {}).get("server")
     if handed_over is None:
         SERVER.start()
-        handed_over = (SERVER.url, TEMPLATE, str(SERVER.directory))
-    url, template, directory = handed_over
+        handed_over = SERVER.whereabouts
+    url, template, directory, replica_url = handed_over
     clone = f"{template}_{name}"
     administer(url, sql.SQL("create database {} template {}"), clone, template)
     chosen = for_tests(make_conninfo(url, dbname=clone), directory)
+    if replica_url:
+        chosen = replace(chosen, reader_replica_url=replica.address(replica_url))
     try:
         if pooler.IS_ON:
             with _pooled(chosen) as behind_a_pooler:

@@ -14,8 +14,10 @@ a sync would end the session, and every policy would silently return nothing.
 
 import asyncio
 import json
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,8 +38,10 @@ from resourceserver.api.errors import (
 )
 from resourceserver.api.turns import Turns
 from resourceserver.api.usage import Usage
-from shared import database, pipeline, queries, schema, storage, tokens, web
+from shared import database, metrics, pipeline, queries, schema, storage, tokens, web
+from shared.metrics import Pooled, Reading
 from shared.pipeline import Pipelines, Results, Sequel, Statement, Step, Unfinished
+from shared.replica import LOG_POSITION, OFF, Position, Replica, State
 from shared.settings import Settings
 from shared.tokens import Token
 
@@ -156,19 +160,22 @@ class Reader:
     access; each read opens a session of its own."""
     parts_ms: int = PARTS_MS
     """The time that all parts of an answer may take together."""
+    replica: Replica | None = None
+    """Where long reads run if it can answer them; None without one."""
 
     @classmethod
     def of(cls, chosen: Settings) -> "Reader":
         """Return a reader for ``chosen``; it connects at the first read."""
         url = database.login(chosen, "reader")
+        quick = Pipelines.to(
+            url,
+            size=chosen.quick_connections,
+            depth=_DEPTH,
+            patience_s=QUICK_S,
+            prepare=chosen.prepare,
+        )
         return cls(
-            Pipelines.to(
-                url,
-                size=chosen.quick_connections,
-                depth=_DEPTH,
-                patience_s=QUICK_S,
-                prepare=chosen.prepare,
-            ),
+            quick,
             Pipelines.to(
                 url,
                 size=chosen.patient_connections,
@@ -188,6 +195,7 @@ class Reader:
                 patience_s=QUICK_S,
                 prepare=chosen.prepare,
             ),
+            replica=Replica.of(chosen, quick, PATIENT_S),
         )
 
     async def read(
@@ -207,7 +215,7 @@ class Reader:
             else:
                 async with self.turns.place(who.person):
                     opening = (OPEN_SESSION, who.parameters())
-                    opened, result = await self.patient.run((opening, (question, values)))
+                    opened, result = await self._ask_patiently(who, (opening, (question, values)))
         except psycopg.Error as error:
             raise self._problem(error, who, params) from error
         note(who, opened)
@@ -262,7 +270,7 @@ class Reader:
         await self.know(who)
         try:
             async with self.turns.place(who.person):
-                results = await self.patient.run(first, sequel=sequel)
+                results = await self._ask_patiently(who, first, sequel)
         except psycopg.Error as error:
             raise self._problem(error, who, values) from error
         note(who, results[len(first) - 2])
@@ -337,6 +345,56 @@ class Reader:
         except TimeoutError as error:
             raise TookTooLong from error
 
+    async def _ask_patiently(
+        self, who: Credential, steps: Sequence[Step], sequel: Sequel | None = None
+    ) -> Results:
+        """Return the results of a long read, from the replica if it can answer, else from the primary.
+
+        Raises psycopg.Error, TookTooLong, and what ``Turns.take`` does.
+        """
+        replica = self.replica
+        if replica is None:
+            return await self.patient.run(steps, sequel=sequel)
+        if replica.is_usable and (position := await self.position(who)) is not None:
+            results = await replica.read(partial(replica.run, position, steps, sequel))
+            if results is not None:
+                return results
+        results = await self.patient.run(steps, sequel=sequel)
+        metrics.READS.add("primary")
+        return results
+
+    async def position(self, who: Credential) -> Position | None:
+        """Check the token at the primary, and return the state of the data that a replica must have.
+
+        None if no replica can have it now. Raises psycopg.Error, TookTooLong, and what ``Turns.take`` does.
+        """
+        opening = (OPEN_SESSION, who.parameters(QUICK_MS))
+        _, result = await self._ask_quickly(who, (opening, LOG_POSITION))
+        return Position.of(result)
+
+    @property
+    def replica_state(self) -> State:
+        """The state of the replica, for probes."""
+        return OFF if self.replica is None else self.replica.state
+
+    @property
+    def pools(self) -> dict[str, Pooled]:
+        """The connections, by the names that metrics have for them."""
+        own: dict[str, Pooled] = {
+            "quick": self.quick,
+            "patient": self.patient,
+            "first_uses": self.first_uses,
+        }
+        return own if self.replica is None else {**own, **self.replica.pools}
+
+    def readings(self) -> Iterable[Reading]:
+        """Return what metrics say of the replica, if there is one."""
+        return () if self.replica is None else self.replica.readings()
+
+    def replica_watched(self) -> AbstractAsyncContextManager[None]:
+        """Look at the replica for the time of the block, if there is one."""
+        return nullcontext() if self.replica is None else self.replica.watched()
+
     def _problem(
         self, error: psycopg.Error, who: Credential, params: Container[str] = ()
     ) -> Exception:
@@ -347,8 +405,9 @@ class Reader:
 
     def close(self) -> None:
         """Close all connections."""
-        for connections in (self.quick, self.patient, self.first_uses):
-            connections.close()
+        for connections in (self.quick, self.patient, self.first_uses, self.replica):
+            if connections is not None:
+                connections.close()
 
 
 def _answers(names: Sequence[str], results: Results) -> dict[str, bytes | None]:

@@ -24,6 +24,17 @@ class Storage(Body):
     """The free MiB; null if the server does not know them."""
 
 
+class Replica(Body):
+    """The replica of the database that answers long reads, if there is one. Without it the database answers
+    them, so nothing fails because of it."""
+
+    status: Literal["ok", "behind", "away", "off"]
+    """`behind`: it is too far behind, and not used; `away`: it does not answer, or is no replica of this
+    database; `off`: there is none."""
+    lag_ms: Milliseconds | None
+    """How long it takes to have what the database has; null if that is not known."""
+
+
 class Build(Body):
     """The build that runs."""
 
@@ -41,6 +52,8 @@ class Alive(Body):
     database: Database
     storage: Storage
     """The disk of the database: how much is free, and whether writes are refused."""
+    replica: Replica
+    """The replica that answers long reads: whether it is used, and how far it is behind."""
     build: Build
     uptime_ms: Milliseconds
     time: Timestamp
@@ -55,6 +68,8 @@ class Unavailable(Body):
     database: Database
     storage: Storage
     """The disk of the database: how much is free, and whether writes are refused."""
+    replica: Replica
+    """The replica that answers long reads: whether it is used, and how far it is behind."""
     build: Build
     uptime_ms: Milliseconds
     time: Timestamp
@@ -64,6 +79,8 @@ class Ready(Body):
     """The database answers, its schema fits the server, and the process is not about to stop."""
 
     status: Literal["ready"]
+    replica: Literal["ok", "behind", "away", "off"]
+    """The replica of the database; the server is ready in any state of it."""
 
 
 class NotReady(Body):

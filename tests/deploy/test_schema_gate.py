@@ -84,7 +84,7 @@ def test_both_servers_are_ready_where_the_schema_fits(database_of_its_own: Setti
         for server in both:
             ready, alive = server.get("/readyz"), server.get("/healthz")
 
-            assert (ready.status_code, ready.json()) == (200, {"status": "ready"})
+            assert (ready.status_code, ready.json()) == (200, {"status": "ready", "replica": "off"})
             assert ready.headers["cache-control"] == "no-store"
             assert alive.status_code == 200
             assert alive.json()["build"]["commit"] == "abc1234"

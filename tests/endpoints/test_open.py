@@ -40,7 +40,9 @@ def test_healthz_reports_a_working_service_and_its_build(api: TestClient) -> Non
     body = answer.json()
     assert answer.status_code == 200
     assert answer.headers["cache-control"] == "no-store"
-    assert set(body) == {"status", "database", "storage", "build", "uptime_ms", "time"}
+    assert set(body) == {
+        *("status", "database", "storage", "replica", "build", "uptime_ms", "time")
+    }
     assert body["storage"] == {"status": "unknown", "free_mib": None}
     assert body["status"] == "ok"
     assert body["database"]["status"] == "ok"
@@ -60,7 +62,8 @@ def test_healthz_is_503_with_an_error_body_without_the_database(
     assert body["message"] == "the database does not answer"
     assert body["database"] == {"status": "unreachable", "latency_ms": None}
     assert set(body) == {
-        *("status", "error", "message", "database", "storage", "build", "uptime_ms", "time")
+        *("status", "error", "message", "database", "storage", "replica"),
+        *("build", "uptime_ms", "time"),
     }
 
 

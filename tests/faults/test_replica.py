@@ -1,42 +1,336 @@
-"""A real streaming replica: whether it has what the primary has."""
+"""Long reads on a real streaming replica: whether it is used, and that nobody can see that it is."""
 
-from collections.abc import Iterator
-from contextlib import closing
-from dataclasses import dataclass
+import asyncio
+import os
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 import psycopg
 import pytest
+from starlette.testclient import TestClient
 
+import resourceserver.app
 from deploy.migrate import migrate
 from deploy.postgres.embedded import EmbeddedPostgres
+from resourceserver.api.session import Credential, Reader
+from resourceserver.endpoints import ENDPOINTS
+from shared import pipeline, schema, tokens
+from shared.pipeline import Pipelines, Step
+from shared.settings import Settings
 from tests import replica
-from tests.conftest import for_tests
+from tests.client import AppClient
+from tests.conftest import Person, for_tests, person
+from tests.waiting import wait_for, wait_for_async
 
 FAST: Final = {"fsync": "off", "full_page_writes": "off", "hot_standby_feedback": "on"}
+INGEST: Final = "/api/v1/ingest/app-sessions"
+USAGE: Final = "/api/v1/analytics/app-usage?from=2025-06-16T00:00:00Z&to=2025-06-17T00:00:00Z"
+HOUR: Final = {
+    "idempotency_key": "laptop:42",
+    "started_at": "2025-06-16T09:00:00Z",
+    "ended_at": "2025-06-16T10:00:00Z",
+    "app": "Code",
+}
+USAGE_STATEMENT: Final = next(
+    each for each in ENDPOINTS if each.name == "app_usage"
+).statement.text.decode()[:300]
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A primary and its replica."""
+    """A primary, its replica, and the settings of a server that uses both."""
 
     primary: EmbeddedPostgres
     replica: EmbeddedPostgres
+    chosen: Settings
     owner: psycopg.Connection[Any]
+
+    def ask_replica(self, statement: str) -> Any:
+        """Return the first value of a statement at the replica."""
+        with closing(psycopg.connect(self.replica.url, autocommit=True)) as connection:
+            cursor = connection.execute(statement)
+            row = cursor.fetchone() if cursor.description else None
+        return None if row is None else row[0]
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """The replica does not change for the time of the block."""
+        replica.catch_up(self.primary.url, self.replica.url)
+        self.ask_replica("select pg_wal_replay_pause()")
+        wait_for(
+            lambda: self.ask_replica("select pg_get_wal_replay_pause_state()") == "paused",
+            "the replay pauses",
+        )
+        try:
+            yield
+        finally:
+            self.ask_replica("select pg_wal_replay_resume()")
 
 
 @pytest.fixture(scope="module")
 def pair() -> Iterator[Pair]:
-    """Both servers, for all tests of this module."""
-    with replica.streaming(FAST | replica.STREAMED) as (primary, copy):
-        migrate(for_tests(primary.url, str(Path(primary.data_dir).parent)), lambda _: None)
-        replica.catch_up(primary.url, copy.url)
+    """Both servers, for all tests of this module; the last one promotes the replica."""
+    settings = FAST | replica.STREAMED
+    with replica.streaming(settings) as (primary, copy):
+        directory = str(Path(primary.data_dir).parent)
+        chosen = for_tests(primary.url, directory)
+        migrate(chosen, lambda _: None)
+        chosen = replace(
+            chosen,
+            base_url="http://testserver",
+            reader_replica_url=replica.address(copy.url),
+        )
         with closing(psycopg.connect(primary.url, autocommit=True)) as owner:
-            yield Pair(primary, copy, owner)
+            yield Pair(primary, copy, chosen, owner)
 
 
-def test_a_server_is_used_only_as_a_replica_of_this_primary(pair: Pair) -> None:
+@pytest.fixture
+def alice(pair: Pair) -> Iterator[Person]:
+    """A person with an account at the primary."""
+    pair.owner.execute("delete from identity.user")
+    yield person(pair.owner, "alice")
+    pair.owner.execute("delete from identity.user")
+
+
+def status(client: TestClient) -> str:
+    """Return the state of the replica, as the server reports it."""
+    answer = client.get("/healthz")
+    assert answer.status_code == 200, answer.text
+    ready = client.get("/readyz")
+    assert ready.status_code == 200, ready.text
+    reported: str = answer.json()["replica"]["status"]
+    return reported
+
+
+def wait_for_replica(client: TestClient) -> None:
+    """Wait until the server uses the replica."""
+    wait_for(lambda: status(client) == "ok", "the replica is used")
+
+
+@pytest.fixture
+def client(pair: Pair) -> Iterator[TestClient]:
+    """A resource server that uses the replica."""
+    with AppClient(resourceserver.app.create(pair.chosen)) as opened:
+        wait_for_replica(opened)
+        yield opened
+
+
+def apps(client: TestClient, headers: dict[str, str]) -> list[str]:
+    """Return the applications that a person has used, by a long read."""
+    answer = client.get(USAGE, headers=headers)
+    assert answer.status_code == 200, answer.text
+    return [each["app"] for each in answer.json()["data"]]
+
+
+def last_at(server: EmbeddedPostgres, statement: str) -> int:
+    """Return how many connections of readers to the server have run this statement last."""
+    with closing(psycopg.connect(server.url, autocommit=True)) as connection:
+        row = connection.execute(
+            "select count(*) from pg_stat_activity"
+            " where application_name = 'svc reader' and starts_with(query, %s)",
+            [statement],
+        ).fetchone()
+    assert row is not None
+    count: int = row[0]
+    return count
+
+
+def test_long_reads_and_exports_are_answered_by_the_replica(
+    pair: Pair, client: TestClient, alice: Person
+) -> None:
+    headers = alice.headers()
+    client.post(INGEST, json={"events": [HOUR]}, headers=headers)
+    replica.catch_up(pair.primary.url, pair.replica.url)
+
+    seen = apps(client, headers)
+    exported = client.get("/api/v1/export?format=ndjson", headers=headers)
+
+    assert seen == ["Code"]
+    assert '"Code"' in exported.text
+    assert [last_at(pair.replica, each) for each in (USAGE_STATEMENT, "ROLLBACK")] == [1, 1]
+    assert [last_at(pair.primary, each) for each in (USAGE_STATEMENT, "ROLLBACK")] == [0, 0]
+    assert client.get("/healthz").json()["replica"]["lag_ms"] < 1000
+
+
+@pytest.mark.parametrize(
+    ("uses_replica", "path", "trips"),
+    [
+        (False, "/api/v1/me", [2]),
+        (True, "/api/v1/me", [2]),
+        (False, USAGE, [2]),
+        (True, USAGE, [2, 3]),
+    ],
+)
+def test_only_a_long_read_takes_a_round_trip_more_and_only_with_a_replica(
+    pair: Pair,
+    alice: Person,
+    monkeypatch: pytest.MonkeyPatch,
+    uses_replica: bool,
+    path: str,
+    trips: list[int],
+) -> None:
+    headers = alice.headers()
+    seen: list[int] = []
+    run = Pipelines.run
+
+    async def counted(self: Pipelines, steps: Sequence[Step], **options: Any) -> Any:
+        if len(steps) > 1 and schema.STEP not in steps:
+            # The watch sends either one statement, or the check of the schema with others.
+            seen.append(len(steps))
+        return await run(self, steps, **options)
+
+    chosen = pair.chosen if uses_replica else replace(pair.chosen, reader_replica_url=None)
+    with AppClient(resourceserver.app.create(chosen)) as client:
+        if uses_replica:
+            wait_for_replica(client)
+        client.get(path, headers=headers)
+        monkeypatch.setattr(Pipelines, "run", counted)
+        assert client.get(path, headers=headers).status_code == 200
+
+    assert seen == trips
+
+
+def test_a_batch_is_read_back_before_the_replica_has_it(
+    pair: Pair, client: TestClient, alice: Person
+) -> None:
+    headers = alice.headers()
+    with pair.paused():
+        # Another process wrote it: this server has not seen the request.
+        with AppClient(resourceserver.app.create(pair.chosen)) as other:
+            assert other.post(INGEST, json={"events": [HOUR]}, headers=headers).status_code == 200
+
+        seen = apps(client, headers)
+        exported = client.get("/api/v1/export?format=ndjson", headers=headers)
+
+        assert seen == ["Code"]
+        assert '"Code"' in exported.text
+        behind = wait_for(lambda: status(client) == "behind", "the replica is behind")
+    assert behind
+    wait_for_replica(client)
+
+
+def test_a_revoked_or_narrowed_token_reads_nothing_while_the_replica_still_accepts_it(
+    pair: Pair, client: TestClient, alice: Person
+) -> None:
+    revoked, narrowed, deleted = alice.headers(), alice.headers(), alice.headers()
+    for headers in (revoked, narrowed, deleted):
+        apps(client, headers)
+    hash_of = {name: tokens_hash(headers) for name, headers in [("a", revoked), ("b", narrowed)]}
+
+    with pair.paused():
+        pair.owner.execute(
+            "update oauth.grant set revoked_at = now() where grant_id ="
+            " (select grant_id from oauth.access_token where token_hash = %s)",
+            [hash_of["a"]],
+        )
+        pair.owner.execute(
+            "update oauth.access_token set scopes = '{read:profile}' where token_hash = %s",
+            [hash_of["b"]],
+        )
+        statuses = [client.get(USAGE, headers=each).status_code for each in (revoked, narrowed)]
+        exports = [
+            client.get("/api/v1/export", headers=each).status_code for each in (revoked, narrowed)
+        ]
+        before = client.get(USAGE, headers=deleted).status_code
+        pair.owner.execute("select svc.end_account(%s, '::1', 'request')", [alice.user_id])
+        after = client.get(USAGE, headers=deleted).status_code
+
+    assert statuses == [401, 403]
+    assert exports == [401, 403]
+    assert (before, after) == (200, 401)
+
+
+def tokens_hash(headers: dict[str, str]) -> bytes:
+    """Return the stored hash of the token in these headers."""
+    token = tokens.parse(tokens.ACCESS, headers["Authorization"].removeprefix("Bearer "))
+    assert token is not None
+    return token.hash
+
+
+def test_no_read_fails_while_the_replica_is_killed_and_it_is_used_again_when_it_is_back(
+    pair: Pair, client: TestClient, alice: Person
+) -> None:
+    headers = alice.headers()
+    apps(client, headers)
+    statuses: list[int] = []
+    ends = threading.Event()
+
+    def read() -> None:
+        while not ends.is_set():
+            statuses.append(client.get(USAGE, headers=headers).status_code)
+
+    readers = [threading.Thread(target=read) for _ in range(3)]
+    for each in readers:
+        each.start()
+    process = pair.replica._process
+    assert process is not None
+    os.kill(process.pid, signal.SIGKILL)
+    wait_for(lambda: status(client) == "away", "the replica is away")
+    count = len(statuses)
+    wait_for(lambda: len(statuses) > count + 5, "more reads")
+    process.wait()
+    pair.replica.stop()
+    pair.replica.start()
+    wait_for_replica(client)
+    ends.set()
+    for each in readers:
+        each.join()
+
+    assert set(statuses) == {200}
+    apps(client, headers)
+    assert last_at(pair.replica, USAGE_STATEMENT) > 0
+
+
+def test_a_read_that_the_replay_cancels_is_repeated_at_the_primary(
+    pair: Pair, alice: Person
+) -> None:
+    answer = asyncio.run(read_until_canceled(pair, alice))
+
+    assert answer.endswith(b"false")
+
+
+async def read_until_canceled(pair: Pair, alice: Person) -> bytes:
+    """Return the answer of a read that the replay of the log cancels at the replica."""
+    pair.ask_replica("alter system set max_standby_streaming_delay = 0")
+    pair.ask_replica("select pg_reload_conf()")
+    # It holds a lock on the table for half a minute, but only at the replica.
+    slow = pipeline.statement(
+        "select (select count(*) from reference.category) || "
+        "coalesce(pg_sleep(case when pg_is_in_recovery() then 30 else 0 end)::text, '')"
+        " || pg_is_in_recovery()"
+    )
+    token = tokens.parse(tokens.ACCESS, alice.token())
+    assert token is not None
+    who = Credential(token, (), ("http://testserver",))
+    reader = Reader.of(pair.chosen)
+    try:
+        async with reader.replica_watched():
+            await wait_for_async(lambda: reader.replica_state.status == "ok", "the replica is used")
+            reading = asyncio.create_task(reader.read(who, slow, {}, is_quick=False))
+            await asyncio.to_thread(
+                wait_for,
+                lambda: pair.ask_replica(
+                    "select count(*) from pg_stat_activity where wait_event = 'PgSleep'"
+                    " and application_name = 'svc reader'"
+                ),
+                "the read sleeps",
+            )
+            await asyncio.to_thread(
+                pair.owner.execute, "begin; lock table reference.category; commit"
+            )
+            return await reading
+    finally:
+        reader.close()
+        pair.ask_replica("alter system reset max_standby_streaming_delay")
+        pair.ask_replica("select pg_reload_conf()")
+
+
+def test_a_server_is_used_only_as_a_replica_of_this_primary(pair: Pair, client: TestClient) -> None:
     row = pair.owner.execute("select cluster, timeline, log_end from svc.log_position()").fetchone()
     assert row is not None
     cluster, timeline, log_end = row
@@ -55,6 +349,7 @@ def test_a_server_is_used_only_as_a_replica_of_this_primary(pair: Pair) -> None:
     refused.append(error.value.sqlstate)
 
     assert refused == ["57SV3", "57SV3", "57SV4", "57SV3"]
+    assert status(client) == "ok"
 
 
 def test_the_log_has_no_end_for_a_replica_where_its_last_record_may_be_cut(pair: Pair) -> None:
@@ -71,3 +366,22 @@ def test_the_log_has_no_end_for_a_replica_where_its_last_record_may_be_cut(pair:
 
     assert switched == (True, None)
     assert risky == (None, None)
+
+
+def test_a_promoted_replica_is_not_used_any_more(
+    pair: Pair, client: TestClient, alice: Person, caplog: pytest.LogCaptureFixture
+) -> None:
+    headers = alice.headers()
+    apps(client, headers)
+    pair.ask_replica("select pg_promote()")
+    pair.ask_replica("delete from oauth.access_token")
+    seen = apps(client, headers)
+    wait_for(lambda: status(client) == "away", "the replica is away")
+
+    assert seen == []
+    assert apps(client, headers) == []
+    lines = [each.getMessage() for each in caplog.records if each.name == "svc.replica"]
+    assert [line for line in lines if "not used" in line] == [
+        "the replica of SVC_READER_REPLICA_URL is not used: all reads go to the primary"
+        " (the server is not in recovery)"
+    ]

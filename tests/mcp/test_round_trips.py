@@ -15,6 +15,8 @@ from shared.pipeline import Pipelines, Step
 from tests.conftest import Person
 from tests.mcp.assistant import REQUIRED, Assistant, message
 
+pytestmark = pytest.mark.single
+
 FIRST_TRIP = 4
 """A tool's first statements: the begin of the transaction, the schema's lock, the token and the frame."""
 

@@ -4,7 +4,7 @@ A new setting needs an entry: test_settings_examples.py compares them with the f
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 KEY: Final = "0123456789abcdef0123456789abcdef"
@@ -126,6 +126,16 @@ EXAMPLES: Final[Mapping[str, Example]] = {
     "DATABASE_URL": _url(),
     "SVC_AUTHSERVER_DATABASE_URL": _url(),
     "SVC_READER_DATABASE_URL": _url(),
+    "SVC_READER_REPLICA_URL": replace(
+        _url(),
+        bad={
+            **_url().bad,
+            "dbname=svc": "names no server: it must look like postgresql://host:port",
+            "host=DB port=5432": "SVC_READER_REPLICA_URL and SVC_READER_DATABASE_URL name the same server",
+        },
+        good="postgresql://replica:5433",
+        beside={"SVC_READER_DATABASE_URL": "postgresql://svc_reader@db/svc"},
+    ),
     "SVC_INGESTER_DATABASE_URL": _url(),
     "SVC_IMPORTER_DATABASE_URL": _url(),
     "SVC_WORKER_DATABASE_URL": _url(),
@@ -235,6 +245,14 @@ CONTRADICTIONS: Final[Mapping[str, Mapping[str, str]]] = {
     "SVC_SEALING_PUBLIC_KEY: no key of SVC_SEALING_PRIVATE_KEYS opens": {
         "SVC_SEALING_PUBLIC_KEY": OTHER_PUBLIC_KEY,
         "SVC_SEALING_PRIVATE_KEYS": PRIVATE_KEY,
+    },
+    "SVC_READER_REPLICA_URL is set, and the reader has no login at the primary": {
+        "SVC_READER_REPLICA_URL": "postgresql://u:hunter2@replica",
+        "SVC_AUTHSERVER_DATABASE_URL": "postgresql://u:hunter2@db/svc",
+    },
+    "SVC_READER_REPLICA_URL and DATABASE_URL name the same server": {
+        "SVC_READER_REPLICA_URL": "postgresql://u:hunter2@db:5432",
+        "DATABASE_URL": "postgresql://u:hunter2@db/svc",
     },
     "SVC_PROVIDER_ISSUER, SVC_PROVIDER_CLIENT_ID, SVC_PROVIDER_CLIENT_SECRET, SVC_PROVIDER_NAME: needed": {
         "SVC_PROVIDER_LOGOUT_ENDS_GRANTS": "on",

@@ -29,6 +29,20 @@ def test_without_settings_the_deployment_is_local() -> None:
     assert chosen.database_url is None
 
 
+def test_a_process_without_the_readers_login_is_passed_on_no_replica() -> None:
+    chosen = settings.read(
+        {
+            "DATABASE_URL": "postgresql://owner@db/svc",
+            "SVC_READER_REPLICA_URL": "postgresql://replica",
+        }
+    )
+    inherited = {"SVC_READER_REPLICA_URL_FILE": "/run/secrets/replica"}
+
+    passed_on = settings.environment(chosen, {"authserver": "postgresql://a@db/svc"})
+
+    assert settings.read(inherited | passed_on).reader_replica_url is None
+
+
 def test_passed_on_settings_are_equal_without_the_owners_login() -> None:
     chosen = settings.read(
         {
@@ -39,6 +53,7 @@ def test_passed_on_settings_are_equal_without_the_owners_login() -> None:
             "SVC_BASE_LISTEN": "localhost:8401",
             "SVC_DATA_DIR": "/srv/svc",
             "DATABASE_URL": "postgresql://owner:hunter2@db/svc",
+            "SVC_READER_REPLICA_URL": "postgresql://replica",
             "SVC_COOKIE_KEY": "k" * 32,
             "SVC_DASHBOARD_KEY": "another" * 5,
             "SVC_SEALING_PUBLIC_KEY": f" {PUBLIC_KEY}",
@@ -92,6 +107,7 @@ def test_passed_on_settings_are_equal_without_the_owners_login() -> None:
         base_listen=(Address("localhost", 8401),),
         data_dir=Path("/srv/svc"),
         role_urls={"reader": "postgresql://r@db/svc"},
+        reader_replica_url="postgresql://replica",
         cookie_key="k" * 32,
         dashboard_key="another" * 5,
         sealing_public_key=PUBLIC_KEY,
