@@ -6,10 +6,11 @@ from typing import Final
 
 import psycopg
 
-from deploy.doctor.checks import CannotExamine, Finding, failed, passed
+from deploy.doctor.checks import CannotExamine, Finding, failed, passed, skipped
 from deploy.doctor.deployment import SQL, Deployment, one_line
 from deploy.migrate import OLDEST_SERVER
 from shared import SCHEMA_VERSION, dashboard, database, schema
+from shared import replica as replicas
 from shared.settings import ROLES, Settings, SettingsError
 
 RUNTIME_ROLES: Final = [f"svc_{role}" for role in ROLES]
@@ -224,6 +225,57 @@ def versions(deployment: Deployment) -> Iterator[Finding]:
             ) from error
         return
     yield passed(f"it fits this version of the code ({SCHEMA_VERSION})")
+
+
+def replica(deployment: Deployment) -> Iterator[Finding]:
+    """Whether the replica of the reader has what the primary has, and can answer long reads."""
+    try:
+        url = database.replica_login(deployment.chosen)
+    except SettingsError as error:
+        raise CannotExamine(
+            str(error), "Correct the failure of 'database logins' first."
+        ) from error
+    if url is None:
+        yield skipped("the resource server has none (SVC_READER_REPLICA_URL)")
+        return
+    try:
+        with deployment.login("reader") as connection:
+            position = connection.execute(replicas.SQL["log_position"]).fetchone() or {}
+    except (psycopg.Error, SettingsError) as error:
+        raise CannotExamine(
+            "the primary cannot say what a replica must have",
+            "Correct the failures of 'database logins' and 'schema' first.",
+        ) from error
+    if position["cluster"] is None:
+        yield failed(
+            "no replica is used, because the primary is in recovery or its synchronous_commit is off",
+            "Let the reader log in at the primary, and set synchronous_commit to on there.",
+        )
+        return
+    if position["log_end"] is None:
+        # Nothing has been committed for seconds, so there is nothing to wait for.
+        position["log_end"] = "0/0"
+    try:
+        with psycopg.connect(url, autocommit=True, connect_timeout=5) as connection_there:
+            awaited = {**position, "wait_ms": replicas.MOST_LAG_MS}
+            connection_there.execute(replicas.SQL["await_replay"], awaited)
+            row = connection_there.execute(replicas.SQL["keeps_rows"]).fetchone()
+    except psycopg.Error as error:
+        reason = (error.diag.message_primary or one_line(error)).strip()
+        yield failed(
+            f"the replica of SVC_READER_REPLICA_URL is not used: {reason}",
+            "Look at the log of PostgreSQL there, and whether it streams from the reader's database; a new"
+            ' copy is made by pg_basebackup (README, "Reads from a replica").',
+        )
+        return
+    if row != (True,):
+        yield failed(
+            "hot_standby_feedback is off at the replica, so long reads may be canceled there, and exports"
+            " stay at the primary",
+            "Set hot_standby_feedback to on in the replica's postgresql.conf, and reload it.",
+        )
+    else:
+        yield passed("the replica has what the primary has")
 
 
 def dashboard_address(deployment: Deployment) -> Iterator[Finding]:

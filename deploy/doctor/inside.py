@@ -76,6 +76,7 @@ CHECKS: Final[tuple[Check[Deployment], ...]] = (
     Check("roles", database.roles),
     Check("row-level security", database.row_security),
     Check("schema", database.versions),
+    Check("replica", database.replica),
     Check("dashboard", database.dashboard_address),
     Check("jobs", work.jobs),
     Check("backups", work.backups_written),

@@ -15,6 +15,8 @@ import pytest
 from starlette.testclient import TestClient
 
 import resourceserver.app
+from deploy.doctor import database as doctor
+from deploy.doctor.deployment import Deployment
 from deploy.migrate import migrate
 from deploy.postgres.embedded import EmbeddedPostgres
 from resourceserver.api.session import Credential, Reader
@@ -120,6 +122,11 @@ def client(pair: Pair) -> Iterator[TestClient]:
         yield opened
 
 
+def findings(pair: Pair) -> list[str]:
+    """Return what the doctor says of the replica."""
+    return [each.text for each in doctor.replica(Deployment(pair.chosen))]
+
+
 def apps(client: TestClient, headers: dict[str, str]) -> list[str]:
     """Return the applications that a person has used, by a long read."""
     answer = client.get(USAGE, headers=headers)
@@ -209,9 +216,12 @@ def test_a_batch_is_read_back_before_the_replica_has_it(
 
         assert seen == ["Code"]
         assert '"Code"' in exported.text
-        behind = wait_for(lambda: status(client) == "behind", "the replica is behind")
-    assert behind
+        assert wait_for(lambda: status(client) == "behind", "the replica is behind")
+        assert findings(pair) == [
+            "the replica of SVC_READER_REPLICA_URL is not used: the server has not replayed the log so far"
+        ]
     wait_for_replica(client)
+    assert findings(pair) == ["the replica has what the primary has"]
 
 
 def test_a_revoked_or_narrowed_token_reads_nothing_while_the_replica_still_accepts_it(
