@@ -35,7 +35,7 @@ MARKS ?= $(if $(filter bounded,$(PROFILE)),(hypothesis or proof) and not (long o
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-reach test-fast test-oldest test-pooler check bench screenshots proof openapi settings lock chromium pgbouncer proxies systemd gpsbabel promtool remake
+.PHONY: help run test test-reach test-fast test-oldest test-pooler test-replica check bench screenshots proof openapi settings lock chromium pgbouncer proxies systemd gpsbabel promtool remake
 
 help: ## List all targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -96,6 +96,9 @@ POOLED := tests/sql tests/oauth tests/endpoints tests/ingest tests/worker
 
 test-pooler: .venv/.dev pgbouncer ## Run the tests of SQL, OAuth, endpoints, ingest and the worker through PgBouncer
 	@SVC_TEST_POOLER=1 $(PYTEST) $(POOLED)
+
+test-replica: .venv/.dev ## Run the tests of endpoints and assistants with a streaming replica for long reads
+	@SVC_TEST_REPLICA=1 $(PYTEST) tests/endpoints tests/mcp
 
 ONLY ?= tests/sql tests/endpoints tests/ingest tests/timeline tests/oauth tests/people tests/pages tests/cli \
         tests/mcp/test_tools.py tests/mcp/test_arguments.py tests/mcp/test_answers.py
