@@ -23,6 +23,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from functools import partial
+from operator import methodcaller
 from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
@@ -127,11 +128,14 @@ _WRITERS: Final[dict[type, Callable[[Any], bytes]]] = {
 }
 
 
+_HAS_NUL: Final = methodcaller("__contains__", 0)
+
+
 def _written(parameters: tuple[str, ...], values: Mapping[str, Any]) -> list[bytes | None]:
     given = [values[name] for name in parameters]
     written = [None if value is None else _WRITERS[type(value)](value) for value in given]
     # libpq would take a NUL for the end of the value and send only the part before it.
-    if any(value is not None and 0 in value for value in written):
+    if any(map(_HAS_NUL, filter(None, written))):
         raise psycopg.DataError("Postgres stores no NUL in text")
     return written
 

@@ -13,9 +13,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from resourceserver.api import parameters, session
-from resourceserver.api.answer import JSONAnswer
+from resourceserver.api.answer import JSONAnswers
 from resourceserver.api.errors import ParameterProblem
-from resourceserver.api.packing import packed
 from resourceserver.api.parameters import Params
 from resourceserver.api.session import Credential, Question, Reader
 from shared import pipeline
@@ -136,6 +135,7 @@ def written(body: Mapping[str, Any]) -> bytes:
 
 
 _NO_QUERY: Final = QueryParams()
+_ANSWERS: Final = JSONAnswers("Authorization")
 
 
 def routes(endpoints: list[Endpoint], reader: Reader, resource: str) -> list[Route]:
@@ -155,6 +155,8 @@ def _route(endpoint: Endpoint, reader: Reader, resource: str) -> Route:
             await reader.check(who)
             raise
         body = await endpoint.read(reader, who, params.values())
-        return packed(JSONAnswer(body))
+        headers = request.scope["headers"]
+        codings = [value for name, value in headers if name == b"accept-encoding"]
+        return _ANSWERS.of(body, codings)
 
     return Route(endpoint.path, answer, name=endpoint.name)

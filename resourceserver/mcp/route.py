@@ -28,8 +28,9 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from resourceserver.api import metadata, packing, session
-from resourceserver.api.answer import JSON, JSONAnswer, encoded
+from resourceserver.api.answer import JSONAnswer, JSONAnswers, encoded
 from resourceserver.api.errors import (
+    PRIVATE,
     Answers,
     DatabaseUnavailable,
     InsufficientScope,
@@ -75,14 +76,8 @@ _PREFLIGHT: Final = {
 }
 _EXPOSED: Final = "Retry-After, WWW-Authenticate, X-Request-Id"
 _JSON: Final = "application/json"
-_HEADERS: Final = JSON | {"Vary": "Authorization, Origin"}
-_PLAIN: Final = encoded(_HEADERS)
-_WITHOUT_BODY: Final = encoded(
-    {name: text for name, text in _HEADERS.items() if name != "Content-Type"}
-)
-_PACKED: Final = encoded(
-    _HEADERS | {"Vary": "Authorization, Origin, Accept-Encoding", "Content-Encoding": "gzip"}
-)
+_ANSWERS: Final = JSONAnswers("Authorization", "Origin")
+_WITHOUT_BODY: Final = encoded(PRIVATE | {"Vary": "Authorization, Origin"})
 _MOST_INTRODUCTIONS: Final = 256
 """The introductions that are kept: one for each zone, day and revision, some 10 KB."""
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
@@ -217,14 +212,14 @@ class MCPEndpoint:
                 return JSONAnswer(b"", _WITHOUT_BODY, 202)
             reply = await self._reply(who, message)
             if isinstance(reply, bytes):
-                return _answer(200, reply + message.end())
+                return _ANSWERS.of(reply + message.end(), codings)
             if len(reply.plain) >= packing.SMALLEST and packing.accepts(codings):
-                return JSONAnswer(reply.then(message.end()), _PACKED)
-            return _answer(200, reply.plain + message.end())
+                return _ANSWERS.packed(reply.then(message.end()))
+            return _ANSWERS.of(reply.plain + message.end(), codings)
         except Refusal as refusal:
             # Only a checked token gets a refusal, and some are raised before the check.
             await self.reader.check(who)
-            return _answer(refusal.status, refusal.body())
+            return _ANSWERS.of(refusal.body(), codings, refusal.status)
 
     def _failed(self, problem: Problem, code: int, request_id: bytes) -> Response:
         """Return the answer to a problem as an error of JSON-RPC, with its status and headers."""
@@ -503,10 +498,6 @@ def _kept(constant: bytes, *, is_modern: bool) -> Prepacked:
     if is_modern:
         constant = members(ttlMs=_LISTS_TTL_MS, cacheScope="private") + b"," + constant
     return Prepacked.of(protocol.result(constant, is_modern=is_modern))
-
-
-def _answer(status: int, body: bytes) -> Response:
-    return packing.packed(JSONAnswer(body, _PLAIN, status))
 
 
 def _tool_result(answer: bytes) -> bytes:

@@ -5,6 +5,7 @@ follows each duration ``x_ms``, and ``x_local`` each instant ``x_at``: the time 
 """
 
 from datetime import date, datetime
+from functools import lru_cache
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
@@ -45,11 +46,23 @@ def add_texts(value: Any, zone: ZoneInfo) -> Any:
             result[name] = add_texts(each, zone)
             continue
         result[name] = each
-        if name.endswith(_MS):
-            result[name.removesuffix(_MS) + _TEXT] = None if each is None else durations.text(each)
-        elif (beside := _local_name(name)) is not None and _is_instant(each):
+        is_duration, beside = _beside(name)
+        if beside is None:
+            continue
+        if is_duration:
+            result[beside] = None if each is None else durations.text(each)
+        elif _is_instant(each):
             result[beside] = None if each is None else local(each, zone)
     return result
+
+
+# Every answer has the same few names; those of applications and the like may be among them.
+@lru_cache(maxsize=4096)
+def _beside(name: str) -> tuple[bool, str | None]:
+    """Return whether a member is a duration, and the name of the text beside it if it has one."""
+    if name.endswith(_MS):
+        return True, name.removesuffix(_MS) + _TEXT
+    return False, _local_name(name)
 
 
 def _local_name(name: str) -> str | None:
