@@ -86,6 +86,9 @@ class Dashboard:
 
     def routes(self) -> list[BaseRoute]:
         """Return the routes of all views, of signing in, and of static files."""
+        # Before the server answers: the first visitor of a view would wait for the compiler of templates.
+        for name in self.templates.list_templates(extensions=["html"]):
+            self.templates.get_template(name)
         views = [self._route(view, path) for view in self.views for path in view.paths]
         return [*views, *self.sign_in.routes(), self.layout.mount()]
 

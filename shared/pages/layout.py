@@ -10,10 +10,12 @@ from datetime import datetime
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
+from types import CodeType
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import BytecodeCache, Environment, FileSystemLoader, StrictUndefined
+from jinja2.bccache import Bucket
 from markupsafe import Markup
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
@@ -31,6 +33,24 @@ HEADERS: Final = {
     "Cache-Control": "no-store",
 }
 _COMMON: Final = "shared.pages"
+
+
+class _Compiled(BytecodeCache):
+    """The templates that this process has compiled, so that its applications compile each of them once."""
+
+    def __init__(self) -> None:
+        self._codes: dict[tuple[str, str], CodeType | None] = {}
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        """Give a template its code, if it is known."""
+        bucket.code = self._codes.get((bucket.key, bucket.checksum))
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        """Keep the code of a template."""
+        self._codes[bucket.key, bucket.checksum] = bucket.code
+
+
+_COMPILED: Final = _Compiled()
 
 
 @dataclass(frozen=True)
@@ -51,6 +71,7 @@ class Layout:
             lstrip_blocks=True,
             # Keep the loaded templates even while an upgrade replaces the files.
             auto_reload=False,
+            bytecode_cache=_COMPILED,
         )
         environment.globals.update(product=PRODUCT, static=self.address)
         return environment
