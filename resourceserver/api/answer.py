@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from starlette.responses import Response
 
 from resourceserver.api.errors import PRIVATE
-from resourceserver.api.packing import PIECE, SMALLEST, accepts, compressed, packed
+from resourceserver.api.packing import LARGE, SMALLEST, accepts, compressed, packed
 
 RawHeaders = Sequence[tuple[bytes, bytes]]
 
@@ -43,7 +43,7 @@ class JSONAnswers:
             return JSONAnswer(body, self._usual, status_code)
         if not accepts(codings):
             return JSONAnswer(body, self._large, status_code)
-        if len(body) <= PIECE:
+        if len(body) < LARGE:
             return self.packed(compressed(body), status_code)
         return packed(JSONAnswer(body, self._usual, status_code))
 
