@@ -476,7 +476,8 @@ def _outline(
     types = list(dict.fromkeys(kind["type"] for kind in kinds))
     rows = [_resolved(kind["items"], defined) for kind in kinds if "items" in kind]
     outline: dict[str, Any] = {"type": types[0] if len(types) == 1 else types}
-    if rows:
+    # What the rows of common members hold is in the tool's description.
+    if rows and is_described:
         # Rows of several kinds have a list of models in place of a type.
         outline["items"] = {"type": rows[0].get("type", "object")}
     sentences = [

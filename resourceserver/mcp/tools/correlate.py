@@ -161,8 +161,8 @@ class CorrelateAnswer(Answer):
     not_compared: list[str]
     """Metrics with too few days in common with the requested one, or that never vary."""
     own_family: list[str]
-    """Metrics that were not compared because they partly measure the same thing, such as tracked and
-    productive time."""
+    """Metrics that were not compared because they partly measure the same thing. Tracked and productive time,
+    for example, do."""
     missing_scopes: list[str]
     """Scopes that the token lacks, and that further metrics to compare need."""
     caution: str
