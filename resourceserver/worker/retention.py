@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Final
 from uuid import UUID
 
+from psycopg.errors import SerializationFailure
+
 from resourceserver.worker.turns import LAST, Outcome, Turn
 from shared import pipeline, queries, schema
 from shared.pool import Connection, Pool
@@ -37,13 +39,17 @@ def handler(workers: Pool, years: int) -> Callable[[Turn], Awaitable[Outcome]]:
     """Return the handler; ``workers`` has connections of the worker role."""
 
     async def remove(turn: Turn) -> Outcome:
-        async with workers.connection() as worker, worker.transaction():
-            await worker.execute(SQL["lift_time_limit"])
-            cursor = await worker.execute(
-                SQL["remove_old_sessions"],
-                {"user_id": turn.user_id, "years": years, **schema.VERSION},
-            )
-            state, apps, coding, before = await cursor.fetchone() or ("done", 0, 0, None)
+        try:
+            async with workers.connection() as worker, worker.transaction():
+                await worker.execute(SQL["lift_time_limit"])
+                cursor = await worker.execute(
+                    SQL["remove_old_sessions"],
+                    {"user_id": turn.user_id, "years": years, **schema.VERSION},
+                )
+                state, apps, coding, before = await cursor.fetchone() or ("done", 0, 0, None)
+        except SerializationFailure:
+            # An import changed sessions of the month meanwhile; their days are rolled up first.
+            return Outcome(wait=_WAIT)
         match state:
             case "removed":
                 return Outcome(

@@ -209,7 +209,8 @@ $$;
 -- import has one. Marks the days of all of them, before and after, and counts what each device has sent. Returns
 -- how many sessions are new. The devices exist already; a session whose device was deleted a moment ago is an error.
 -- The marks are set after the sessions are written, because rollups rely on that order. Rows are written in the order of
--- their keys, as by ingest and imports: two writers may wait for each other, but never deadlock.
+-- their keys, as by ingest and imports: two writers may wait for each other, but never deadlock. Where
+-- sessions are removed because of their age (retention.sql), none is removed here, and a new one begins after that time.
 create or replace function svc.replace_derived_sessions(p_removed text[], p_sessions json)
 returns integer
 language plpgsql
@@ -225,10 +226,21 @@ declare
     touched  date[];
     changes  json;
     added    integer;
+    closed_at constant timestamptz := coalesce(
+        (
+            select raw_limit.closed_before::timestamp at time zone 'UTC'
+              from activity.raw_limit
+             where raw_limit.user_id = owner_id
+        ),
+        '-infinity'
+    );
 begin
     with sent as materialized (
         select sent.*,
-               timestamptz 'epoch' + sent.started_ms * interval '1 millisecond' as started_at,
+               greatest(
+                   timestamptz 'epoch' + sent.started_ms * interval '1 millisecond',
+                   closed_at
+               ) as started_at,
                timestamptz 'epoch' + sent.ended_ms * interval '1 millisecond' as ended_at
           from json_to_recordset(p_sessions) as sent (
                    key           text,
@@ -247,12 +259,14 @@ begin
                    lines_removed integer,
                    metadata      json
                )
+         where timestamptz 'epoch' + sent.ended_ms * interval '1 millisecond' >= closed_at
     ),
     removed as (
         delete from activity.coding_session as session
          where session.user_id = owner_id
            and session.idempotency_key = any (p_removed)
            and session.import_id = open_id
+           and session.started_at >= closed_at
         returning session.device_id,
                   session.started_at,
                   session.ended_at

@@ -143,14 +143,21 @@ end
 $$;
 
 -- The first day of the month, in UTC, before which a person's sessions go if they are kept for so many years: the month
--- of the same day so many years ago where the person lives. So each session is kept for these years, and up to a month
--- more.
-create or replace function svc.raw_limit_day(p_tz text, p_years integer)
+-- in which the same day so many years ago began where the person lives. So each session is kept for these years, and up
+-- to a month more. East of UTC a month begins there before it begins in UTC, hence the way through the instant.
+drop function if exists svc.raw_limit_day(text, integer);
+create or replace function svc.raw_limit_day(p_tz text, p_years integer, p_now timestamptz default now())
 returns date
 language sql
 stable
 set search_path = pg_catalog, pg_temp
-return date_trunc('month', (now() at time zone p_tz) - p_years * interval '1 year')::date;
+return (
+    date_trunc(
+        'month',
+        (date_trunc('day', p_now at time zone p_tz) - p_years * interval '1 year') at time zone p_tz,
+        'UTC'
+    ) at time zone 'UTC'
+)::date;
 
 -- Up to `p_limit` people with sessions that are older than so many years and have not been removed, in the order of
 -- their ids after `p_after`. Raises 57SV1 and 57SV2 where the worker's version does not fit the schema (versions.sql).
@@ -186,6 +193,17 @@ begin
      order by person.user_id
      limit p_limit;
 end
+$$;
+
+-- Whether rollups or summaries of days before one are still to be made.
+create or replace function svc.has_marks_before(p_user_id uuid, p_before date)
+returns boolean
+language sql
+volatile
+set search_path = pg_catalog, pg_temp
+as $$
+    select exists (select from activity.rollup_due where user_id = p_user_id and date < p_before)
+        or exists (select from activity.summary_due where user_id = p_user_id and date < p_before);
 $$;
 
 -- Removes the oldest month of a person's sessions, if it is older than so many years, and returns what it has done:
@@ -248,33 +266,21 @@ begin
         return;
     end if;
     -- A month in which only a session remains that reaches into the next one is over.
+    -- What was closed while sessions were kept for fewer years may be later than what is due.
     before := least(
-        known.closed_before,
+        due,
         greatest(
             (date_trunc('month', first_at, 'UTC') at time zone 'UTC' + interval '1 month')::date,
             (known.removed_before + interval '1 month')::date
         )
     );
-    if before = known.removed_before then
+    if before <= known.removed_before then
         state := 'done';
         return next;
         return;
     end if;
     upto := before::timestamp at time zone 'UTC';
-    if known.closed_at > now() - interval '10 minutes'
-        or exists (
-               select
-                 from activity.rollup_due as marked
-                where marked.user_id = p_user_id
-                  and marked.date < before
-           )
-        or exists (
-               select
-                 from activity.summary_due as marked
-                where marked.user_id = p_user_id
-                  and marked.date < before
-           )
-    then
+    if known.closed_at > now() - interval '10 minutes' or svc.has_marks_before(p_user_id, before) then
         state := 'waiting';
         return next;
         return;
@@ -362,6 +368,13 @@ begin
       into app_sessions,
            coding_sessions
       from removed;
+    -- An import that has made a session longer or removed some, and was not committed when the marks were looked at, has
+    -- kept the statement above waiting, and its marks are visible now.
+    if svc.has_marks_before(p_user_id, before) then
+        raise exception using
+            errcode = 'serialization_failure',
+            message = 'sessions of the month were changed meanwhile';
+    end if;
     update activity.raw_limit as stored
        set removed_before = before
      where stored.user_id = p_user_id;

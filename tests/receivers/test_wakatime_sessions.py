@@ -504,3 +504,32 @@ def test_the_importer_reaches_beats_through_a_session_alone(
     ):
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             importer.execute(statement)
+
+
+def test_beats_of_a_time_whose_sessions_are_removed_write_and_mark_nothing_of_it(
+    editor: Editor,
+) -> None:
+    editor.person.connection.execute(
+        "insert into activity.raw_limit (user_id, closed_before, removed_before)"
+        " values (%s, '2019-05-01', '2019-05-01')",
+        [editor.person.user_id],
+    )
+    march, may = (
+        int(datetime(2019, month, day, tzinfo=UTC).timestamp() * 1000)
+        for month, day in ((3, 4), (5, 1))
+    )
+
+    editor.send(Beat(may + 5 * MINUTE, "laptop", "svc"), Beat(may + 6 * MINUTE, "laptop", "svc"))
+    # The last two join the session after midnight, which must not lose its minutes.
+    editor.send(
+        *(
+            Beat(at, "laptop", "svc")
+            for at in (march, march + MINUTE, may - 4 * MINUTE, may - MINUTE)
+        )
+    )
+
+    assert [
+        ((start - may) // MINUTE, (end - may) // MINUTE)
+        for _, _, _, start, end, *_ in editor.sessions()
+    ] == [(0, 6)]
+    assert {str(each) for each in editor.marked()} == {"2019-05-01"}

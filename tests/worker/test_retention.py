@@ -22,6 +22,7 @@ from shared import database
 from shared.pool import Pool
 from shared.settings import Settings
 from tests.conftest import MakeRollups, Person, mark_all_days
+from tests.waiting import wait_for_rivals
 
 Rows = psycopg.Connection[Any]
 
@@ -424,3 +425,86 @@ def test_the_operator_sees_beforehand_how_many_sessions_would_go(
         (0, "2019-05-01"),
         (6, None),
     ]
+
+
+def test_no_month_is_removed_that_is_kept_since_the_number_of_years_was_raised(
+    deployment: Settings, owner: Rows, alice: Person, history: None
+) -> None:
+    owner.execute(
+        "insert into activity.raw_limit (user_id, closed_before, closed_at, removed_before)"
+        " select %s, due + interval '1 year', now() - interval '1 day', due"
+        "   from svc.raw_limit_day('UTC', %s) as due",
+        [alice.user_id, YEARS],
+    )
+    owner.execute(
+        "update activity.app_session"
+        "   set started_at = due - interval '10 minutes', ended_at = due + interval '10 minutes'"
+        "  from svc.raw_limit_day('UTC', %s) as due"
+        " where user_id = %s and idempotency_key <> 'new'",
+        [YEARS, alice.user_id],
+    )
+    login = database.login(deployment, "worker")
+
+    async def take() -> Outcome:
+        async with Pool.to(login, size=1, wait_s=None, prepare=True) as workers:
+            return await retention.handler(workers, YEARS)(Turn(alice.user_id, "retention", 1))
+
+    outcome = asyncio.run(take())
+
+    assert (outcome.log, outcome.wait) == ("", None)
+    assert owner.execute(
+        "select count(*) from activity.app_session where user_id = %s", [alice.user_id]
+    ).fetchone() == (7,)
+
+
+@pytest.mark.parametrize(
+    ("zone", "now", "limit"),
+    [
+        ("UTC", "2026-11-01T00:00:00Z", "2024-11-01"),
+        ("UTC", "2026-10-31T23:59:59Z", "2024-10-01"),
+        # It is the first of November there, and two years ago that day began in October in UTC.
+        ("Pacific/Kiritimati", "2026-10-31T10:00:00Z", "2024-10-01"),
+        ("Pacific/Kiritimati", "2026-11-01T10:00:00Z", "2024-11-01"),
+        ("America/Los_Angeles", "2026-11-01T06:00:00Z", "2024-10-01"),
+        ("UTC", "2028-02-29T12:00:00Z", "2026-02-01"),
+    ],
+)
+def test_a_session_is_kept_for_whole_years_of_days_where_the_person_lives(
+    owner: Rows, zone: str, now: str, limit: str
+) -> None:
+    assert owner.execute("select svc.raw_limit_day(%s, 2, %s)::text", [zone, now]).fetchone() == (
+        limit,
+    )
+
+
+def test_sessions_that_change_while_they_are_removed_stay(
+    deployment: Settings, owner: Rows, alice: Person, history: None
+) -> None:
+    login = database.login(deployment, "worker")
+
+    async def take() -> None:
+        async with Pool.to(login, size=1, wait_s=None, prepare=True) as workers:
+            handle = retention.handler(workers, YEARS)
+            await handle(Turn(alice.user_id, "retention", 1))
+            owner.execute("update activity.raw_limit set closed_at = now() - interval '1 day'")
+            with owner.transaction():
+                owner.execute(
+                    "update activity.app_session set ended_at = ended_at + interval '1 minute'"
+                    " where user_id = %s and idempotency_key = 'again'",
+                    [alice.user_id],
+                )
+                task = asyncio.ensure_future(handle(Turn(alice.user_id, "retention", 1)))
+                await asyncio.to_thread(wait_for_rivals, owner, 1)
+                owner.execute(
+                    "insert into activity.rollup_due (user_id, date) values (%s, '2019-03-04')",
+                    [alice.user_id],
+                )
+            outcomes.append(await task)
+
+    outcomes: list[Outcome] = []
+    asyncio.run(take())
+
+    assert [(each.log, each.wait) for each in outcomes] == [("", timedelta(minutes=11))]
+    assert owner.execute(
+        "select count(*) from activity.app_session where user_id = %s", [alice.user_id]
+    ).fetchone() == (7,)
