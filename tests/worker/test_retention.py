@@ -263,6 +263,34 @@ def test_sums_of_removed_sessions_stay_the_same_and_lists_say_what_is_gone(
     assert len(exported.json()["resources"]["app_sessions"]) == 1
 
 
+def test_the_order_of_a_day_stays_and_nothing_removed_counts_as_unreported(
+    api: TestClient, alice: Person, history: None, remove: Callable[[Person], list[Outcome]]
+) -> None:
+    def day(**params: str) -> dict[str, Any]:
+        answer = api.get(
+            "/api/v1/analytics/day-timeline",
+            params={"date": "2019-03-04"} | params,
+            headers=alice.headers("read:activity"),
+        )
+        assert answer.status_code == 200, answer.text
+        body: dict[str, Any] = answer.json()
+        return body
+
+    before = day()
+    remove(alice)
+    after = day()
+
+    assert before["totals"]["coding_ms"] == 900_000
+    for name in ("apps", "coding"):
+        assert after["data"][name] == before["data"][name]
+    assert after["activity"] == before["activity"]
+    # The quarters of an hour in which sessions were: 9:00 to 10:11.
+    assert [(each["starts_at"], each["ends_at"]) for each in after["data"]["unreported"]] == [
+        ("2019-03-04T00:00:00.000Z", "2019-03-04T09:00:00.000Z"),
+        ("2019-03-04T10:15:00.000Z", "2019-03-05T00:00:00.000Z"),
+    ]
+
+
 def test_nothing_computes_the_days_of_removed_sessions_again(
     api: TestClient,
     deployment: Settings,
