@@ -202,6 +202,7 @@ def _clear(connection: Connection, email: str, user_id: UUID, removed: Removed) 
         _refuse_data(connection, email, tables, values)
     free: dict[str, list[sql.Composable]] = {table: [sql.SQL("true")] for table in tables}
     if removed == "invented":
+        _refuse_sums(connection, email, values)
         for table, referring, match in connection.execute(SQL["references"]).fetchall():
             free[table].append(
                 sql.SQL(SQL["is_free"]).format(table=sql.SQL(referring), match=sql.SQL(match))
@@ -239,6 +240,16 @@ def _refuse_data(
             raise click.ClickException(
                 f"{email} has data of an earlier 'svc demo'; --replace removes it first"
             )
+
+
+def _refuse_sums(connection: Connection, email: str, values: dict[str, Any]) -> None:
+    """Raise ClickException if rollups of the account could not be computed again."""
+    statement = sql.SQL(SQL["has_rows"]).format(table=sql.SQL("activity.removed_day"))
+    if connection.execute(statement, values).fetchone() == (True,):
+        raise click.ClickException(
+            f"{email} has sums of old sessions that SVC_KEEP_RAW_YEARS has removed, and nothing can make"
+            " them again; use another account, or --remove-everything"
+        )
 
 
 def _of_demo(

@@ -332,3 +332,27 @@ def test_a_failure_in_the_middle_leaves_no_rows(
 
     assert done.exit_code == 1
     assert set(map(len, contents(owner, bob).values())) == {0}
+
+
+def test_replace_refuses_an_account_whose_old_sessions_have_been_removed(
+    owner: Rows, deployment: Settings, bob: Person
+) -> None:
+    words = ("bob@example.org", "--days=2", f"--until={UNTIL}")
+    assert run(deployment, *words).exit_code == 0
+    owner.execute(
+        "insert into activity.removed_day"
+        " (user_id, date, app_sessions, coding_sessions, reported, active)"
+        " values (%s, '2019-03-04', 1, 0, '{}', '{}')",
+        [bob.user_id],
+    )
+    count = "select count(*) from activity.app_time where user_id = %s"
+    before = owner.execute(count, [bob.user_id]).fetchone()
+
+    refused = run(deployment, *words, "--replace")
+
+    assert (refused.exit_code, refused.stderr) == (
+        1,
+        "Error: bob@example.org has sums of old sessions that SVC_KEEP_RAW_YEARS has removed, and nothing can"
+        " make them again; use another account, or --remove-everything\n",
+    )
+    assert owner.execute(count, [bob.user_id]).fetchone() == before != (0,)
