@@ -85,7 +85,13 @@ class Copy:
     def send_signal(self, number: int) -> None:
         """Send a signal, unless it has ended."""
         if self.poll() is None:
-            os.kill(self.pid, number)
+            # It may end now. Its status comes a moment later.
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def __del__(self) -> None:
+        """Close the socket of a command for whose end nobody has waited."""
+        self._control.close()
 
 
 def run(
