@@ -52,8 +52,8 @@ PAUSE_S: Final = 0.25
 _ANSWER_S: Final = 1.5
 """How long a server may take to answer a look, besides the lag."""
 _REPEATABLE_S: Final = 10.0
-"""A statement that was canceled after more than this took too long, and is not repeated at the primary. A
-statement that the replay of the log cancels may have the same SQLSTATE."""
+"""A read that has failed after more than this took too long, and is not repeated at the primary, so that both
+tries together keep to the time of one answer."""
 
 Status = Literal["ok", "behind", "away", "off"]
 T = TypeVar("T")
@@ -198,9 +198,12 @@ class Replica:
         try:
             result = await read()
         except psycopg.Error as error:
-            if error.sqlstate == "57014" and time.monotonic() - started >= _REPEATABLE_S:
+            took_s = time.monotonic() - started
+            if took_s >= _REPEATABLE_S and error.sqlstate == "57014":
                 raise
             self._leave(error)
+            if took_s >= _REPEATABLE_S:
+                raise
             return None
         metrics.READS.add("replica")
         return result
