@@ -94,9 +94,9 @@ class Export:
     omitted: list[str]
     """The requested resources that the token may not read."""
     pending_days: list[str]
+    """The days whose summaries are exported as provisional, or not at all."""
     removed_before: str | None
     """The day before which the person's sessions have been removed because of their age."""
-    """The days whose summaries are exported as provisional, or not at all."""
     params: Mapping[str, Any]
     """The parameters of the statements of rows."""
 

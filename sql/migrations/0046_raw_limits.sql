@@ -11,7 +11,6 @@ create table activity.raw_limit (
     -- Sessions that end before this day have been removed, null while none has been.
     removed_before date,
     constraint raw_limit_pkey primary key (user_id),
-    constraint raw_limit_is_of_a_user foreign key (user_id) references identity.user on delete cascade,
     constraint raw_limit_closes_before_it_removes check (removed_before <= closed_before),
     constraint raw_limit_year_has_four_digits check (
         least(closed_before, removed_before) >= '0001-01-01'
@@ -36,11 +35,12 @@ create table activity.removed_day (
     reported        tstzmultirange not null,
     active          tstzmultirange not null,
     constraint removed_day_pkey primary key (user_id, date),
-    constraint removed_day_is_of_a_user foreign key (user_id) references identity.user on delete cascade,
     constraint removed_day_counts_up check (app_sessions >= 0 and coding_sessions >= 0),
     constraint removed_day_year_has_four_digits check (
         date between '2000-01-01' and '9999-12-31'
-        and least(first_app_at, first_coding_at) >= '2000-01-01 00:00:00+00'
-        and greatest(last_app_at, last_coding_at) <= '9999-12-31 23:59:59.999+00'
+        and first_app_at between '2000-01-01 00:00:00+00' and '9999-12-31 23:59:59.999+00'
+        and last_app_at between '2000-01-01 00:00:00+00' and '9999-12-31 23:59:59.999+00'
+        and first_coding_at between '2000-01-01 00:00:00+00' and '9999-12-31 23:59:59.999+00'
+        and last_coding_at between '2000-01-01 00:00:00+00' and '9999-12-31 23:59:59.999+00'
     )
 );

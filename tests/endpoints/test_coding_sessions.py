@@ -63,6 +63,7 @@ def test_a_session_by_hand(api: TestClient, alice: Person) -> None:
     assert len(ids) == 3
     assert body == {
         "range": {"from": "2025-06-16T00:00:00.000Z", "to": "2025-06-17T00:00:00.000Z"},
+        "removed_before": None,
         "data": [
             {
                 "started_at": "2025-06-16T09:00:00.000Z",

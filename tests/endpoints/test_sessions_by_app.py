@@ -37,6 +37,7 @@ def test_an_hour_by_hand(api: TestClient, owner: Owner, alice: Person) -> None:
 
     assert body == {
         "range": {"from": "2025-06-16T09:00:00.000Z", "to": "2025-06-16T10:00:00.001Z"},
+        "removed_before": None,
         "data": [
             {
                 "app": "Code",

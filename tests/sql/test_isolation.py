@@ -621,6 +621,7 @@ def test_every_role_has_the_rights_that_it_needs_and_no_other(db: Rows) -> None:
 
 FUNCTIONS = {
     "svc_reader": {
+        "await_replay",
         "category_of_site",
         "check_version",
         "connection_state",
@@ -635,6 +636,7 @@ FUNCTIONS = {
         "hours",
         "instant",
         "limit_answer",
+        "log_position",
         "matches",
         "open_reading_key",
         "open_session",

@@ -71,7 +71,6 @@ Postgres may scan what is shorter for them."""
 LOOKS_AT_NOTHING: Final = {
     "hourly",
     "ingest.lock_new_devices",
-    "ingest.mark_days",
     "mcp.get_day.answer",
     "mcp.correlate.answer",
     "summaries.store_days",
@@ -169,6 +168,20 @@ def fill(deployment: Settings, owner: Rows) -> None:
         select %s, 'service ' || n, 'code', 'active' from generate_series(1, 4) as n
         """,
         [alice.user_id],
+    )
+    owner.execute(
+        """
+        insert into activity.raw_limit (user_id, closed_before, removed_before)
+        values (%(user_id)s, '2001-01-01', '2001-01-01')
+        """,
+        {"user_id": alice.user_id},
+    )
+    owner.execute(
+        """
+        insert into activity.removed_day (user_id, date, app_sessions, coding_sessions, reported, active)
+        select %(user_id)s, date '2000-01-01' + n, 1, 0, '{}', '{}' from generate_series(1, 30) as n
+        """,
+        {"user_id": alice.user_id},
     )
     owner.execute(
         "insert into identity.user (email) select n || '@example.org' from generate_series(1, %s) as n",
