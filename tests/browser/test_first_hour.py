@@ -57,7 +57,6 @@ def test_the_press_that_creates_the_key_copies_the_line_and_a_second_one_does_no
     open_signed_in(page, "/welcome")
     page.get_by_role("button", name=CREATE).dblclick()
     expect(page.get_by_text("Copied already: paste it now.")).to_be_visible()
-    expect(page.get_by_text("The key is created.")).to_be_focused()
     copied = page.evaluate("() => navigator.clipboard.readText()")
     page.get_by_role("button", name="Copy line").click()
     expect(page.get_by_text("Copied", exact=True)).to_be_visible()
@@ -71,6 +70,8 @@ def test_the_page_stays_while_the_line_of_a_tracker_is_open(
 ) -> None:
     open_signed_in(page, "/welcome")
     page.get_by_role("button", name=CREATE).click()
+    # A second press would move the focus, if the button has been replaced by then.
+    expect(page.get_by_text("The key is created.")).to_be_focused()
     page.locator("[data-tracker] summary").click()
     run(page.locator("#line").inner_text())
 
