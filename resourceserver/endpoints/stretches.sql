@@ -37,23 +37,14 @@ edge_ms as (
 --include decided_category
 --include decided_labels
 --include segments
-removed_until as (
-    select coalesce(
-               (
-                   select removed_before::timestamp at time zone 'UTC'
-                     from activity.raw_limit
-                    where user_id = %(user_id)s
-               ),
-               '-infinity'
-           ) as at
-),
-kept_coding as (
+coding_session as (
     select row_number() over (
                order by
 --include coding_owner_order
-           ) as n,
+           )::integer as n,
            session.project,
-           greatest(session.started_at, (select at from removed_until)) as started_at,
+           dense_rank() over (order by session.project collate "C")::integer as name,
+           session.started_at,
            session.ended_at
       from activity.coding_session as session
       join activity.device as device
@@ -63,49 +54,6 @@ kept_coding as (
        and session.started_at > (select read_from from requested)
        and session.started_at < (select ends_at from requested)
        and session.ended_at > (select starts_at from requested)
-       and session.ended_at > (select at from removed_until)
-),
--- Of sessions that have been removed because of their age, the time in each quarter of an hour: one project after the
--- other, from where the first one began.
-removed_coding as (
-    select project,
-           min(min(first_at)) over (partition by starts_at)
-               + (
-                     sum(sum(owned_ms)) over (
-                         partition by starts_at
-                             order by min(first_at),
-                                      project collate "C"
-                     ) - sum(owned_ms)
-                 )::bigint * interval '1 millisecond' as started_at,
-           sum(owned_ms)::bigint * interval '1 millisecond' as duration
-      from activity.coding_time
-     where user_id = %(user_id)s
-       and grain = 1
-       and starts_at >= (select starts_at from requested)
-       and starts_at < least((select ends_at from requested), (select at from removed_until))
-       and owned_ms > 0
-     group by starts_at,
-              project
-),
-coding_session as (
-    select row_number() over (order by n, started_at)::integer as n,
-           project,
-           dense_rank() over (order by project collate "C")::integer as name,
-           started_at,
-           ended_at
-      from (
-               select n,
-                      project,
-                      started_at,
-                      ended_at
-                 from kept_coding
-                union all
-               select 0,
-                      project,
-                      started_at,
-                      started_at + duration
-                 from removed_coding
-           ) as either
 ),
 -- Names of categories and projects are numbers in byte order, because a day may have tens of thousands of parts.
 owned as materialized (
@@ -300,8 +248,7 @@ select %(date)s::date as date,
 
 -- name: unreported_time
 -- The times of a local day, up to an instant, in which no tracker reported any session for five minutes: no coding, no
--- application, and not that the person was away. Of sessions that have been removed because of their age, the quarters of
--- an hour are known in which they were.
+-- application, and not that the person was away.
 --include answer
 with day as materialized (
     select starts_at,
@@ -327,14 +274,6 @@ reported as (
                   and started_at > (select read_from from day)
                   and started_at < (select ends_at from day)
                   and ended_at > (select starts_at from day)
-                union all
-               select lower(quarters),
-                      upper(quarters)
-                 from activity.removed_day as removed
-                cross join lateral unnest(removed.reported) as quarters
-                where removed.user_id = %(user_id)s
-                  and removed.date >= (select (read_from at time zone 'UTC')::date from day)
-                  and removed.date <= (select (ends_at at time zone 'UTC')::date from day)
            ) as session
 ),
 row as (

@@ -4,6 +4,7 @@ import base64
 import hashlib
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
+from http.cookiejar import DefaultCookiePolicy
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
@@ -59,6 +60,10 @@ class Visitor:
     client: Client
     cookies: dict[str, str] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """Have the client keep no cookies: other threads would change them while it sends."""
+        self.client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=()))
+
     def get(self, path: str, **options: Any) -> Response:
         """Open a page."""
         return self._send("GET", path, **options)
@@ -98,7 +103,6 @@ class Visitor:
             )
         response = self.client.send(request, follow_redirects=False)
         self.cookies.update(response.cookies)
-        self.client.cookies.clear()
         return response
 
 
