@@ -248,7 +248,8 @@ select %(date)s::date as date,
 
 -- name: unreported_time
 -- The times of a local day, up to an instant, in which no tracker reported any session for five minutes: no coding, no
--- application, and not that the person was away.
+-- application, and not that the person was away. Of sessions that have been removed because of their age, the quarters of
+-- an hour are known in which they were.
 --include answer
 with day as materialized (
     select starts_at,
@@ -274,6 +275,14 @@ reported as (
                   and started_at > (select read_from from day)
                   and started_at < (select ends_at from day)
                   and ended_at > (select starts_at from day)
+                union all
+               select lower(quarters),
+                      upper(quarters)
+                 from activity.removed_day as removed
+                cross join lateral unnest(removed.reported) as quarters
+                where removed.user_id = %(user_id)s
+                  and removed.date >= (select (read_from at time zone 'UTC')::date from day)
+                  and removed.date <= (select (ends_at at time zone 'UTC')::date from day)
            ) as session
 ),
 row as (
