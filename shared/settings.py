@@ -598,7 +598,7 @@ def _database_url(environment: Mapping[str, str], name: str) -> str | None:
     url = _secret(environment, name)
     if url is None:
         return None
-    import psycopg  # noqa: PLC0415 -- people's own commands need no database driver
+    import psycopg  # noqa: PLC0415 -- `svc today` and the like load no database driver
 
     try:
         ports = psycopg.conninfo.conninfo_to_dict(url).get("port", "")
@@ -641,7 +641,7 @@ def _replica_url(
 
 def _server(url: str) -> tuple[str, str]:
     """Return where the server of a connection string listens."""
-    from psycopg import conninfo  # noqa: PLC0415 -- people's own commands need no database driver
+    from psycopg import conninfo  # noqa: PLC0415 -- `svc today` and the like load no database driver
 
     given = conninfo.conninfo_to_dict(url)
     host = str(given.get("hostaddr") or given.get("host") or "").lower()

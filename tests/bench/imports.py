@@ -82,7 +82,7 @@ class Turn(NamedTuple):
 
 def write_apple_health(path: Path, count: int) -> None:
     """Write an export of a phone and a watch: heart rates, steps, distances and energies in turns."""
-    chance = random.Random(7)  # noqa: S311 -- a life, and no secret
+    chance = random.Random(7)
     kinds = (
         ("HeartRate", "count/min", "Apple Watch", "Watch6,2", 0),
         ("StepCount", "count", "iPhone", "iPhone14,5", 300),

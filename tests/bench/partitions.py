@@ -131,7 +131,7 @@ class Layout:
         assert row is not None
         values["bytes of rows"], values["bytes of indexes"] = map(float, row)
         values["dump"] = self._dump()
-        chosen = random.Random(42)  # noqa: S311 -- the same people in each layout
+        chosen = random.Random(42)
 
         def anyone() -> int:
             return chosen.randrange(self.people)

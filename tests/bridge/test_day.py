@@ -18,7 +18,7 @@ def record(watch: Watch, host: str, start: datetime, end: datetime, seed: int) -
     The window watcher polls once a second, so between two windows a second belongs to neither. The person
     leaves and returns; the presence watcher records that without gaps.
     """
-    dice = random.Random(seed)  # noqa: S311 -- a repeatable day is no secret
+    dice = random.Random(seed)
     windows: list[dict[str, Any]] = []
     at = start
     while at < end:

@@ -350,16 +350,29 @@ def test_keep_removes_the_oldest_backups_and_nothing_else(
     assert newest.name.startswith("svc-202501") is False
 
 
+@contextmanager
+def mounted(path: Path, *words: str) -> Iterator[None]:
+    """A file system that ``mount`` with these words puts at a path.
+
+    Only an administrator of the system may mount one, and nothing else makes a small disk or a directory
+    that its owner cannot remove. So the test is skipped for other users; CI runs as root and skips none.
+    """
+    attempt = subprocess.run(["mount", *words, str(path)], check=False)
+    if attempt.returncode != 0:
+        pytest.skip("mounting needs rights that these tests do not have")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", str(path)], check=True)
+
+
 @pytest.fixture
 def bound(taken: Path, tmp_path: Path) -> Iterator[Path]:
     """An old backup that cannot be removed, because a file system is mounted there."""
     path = tmp_path / "svc-20250101T000000.000Z"
     shutil.copytree(taken, path)
-    mounted = subprocess.run(["mount", "--bind", str(path), str(path)], check=False)
-    if mounted.returncode != 0:
-        pytest.skip("mounting needs rights that these tests do not have")
-    yield path
-    subprocess.run(["umount", str(path)], check=True)
+    with mounted(path, "--bind", str(path)):
+        yield path
 
 
 def test_a_backup_is_written_although_an_older_one_cannot_be_removed(
@@ -512,13 +525,8 @@ def test_a_directory_that_cannot_be_used_is_named(source: Source, tmp_path: Path
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 64 KiB."""
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(tmp_path)], check=False
-    )
-    if mounted.returncode != 0:
-        pytest.skip("mounting needs rights that these tests do not have")
-    yield tmp_path
-    subprocess.run(["umount", str(tmp_path)], check=True)
+    with mounted(tmp_path, "-t", "tmpfs", "-o", "size=64k", "none"):
+        yield tmp_path
 
 
 def test_a_full_disk_is_one_line_with_the_free_space(source: Source, small_disk: Path) -> None:

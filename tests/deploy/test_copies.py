@@ -14,6 +14,7 @@ from tests.deploy.conftest import PORTS
 from tests.deploy.runner import ENVIRONMENT, SELF, fields
 from tests.processes import AUTH_ROLES, role_urls, running
 
+# Elsewhere tests start processes of their own instead of copies, so there is nothing to compare.
 pytestmark = pytest.mark.skipif(not copies.ARE_POSSIBLE, reason="a copy needs Linux")
 
 

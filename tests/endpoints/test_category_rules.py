@@ -366,7 +366,7 @@ def test_the_first_id_decides_between_rules_with_one_priority_everywhere(
 def test_the_settings_page_and_answers_agree_on_every_category(
     api: TestClient, owner: Owner, alice: Person, seed: int
 ) -> None:
-    rng = Random(seed)  # noqa: S311 -- nobody gains by guessing it
+    rng = Random(seed)
     parts = ["code", "Tide", "slack", "x", "github.com", "ä", "news"]
     for _ in range(12):
         field = rng.choice(["app", "title", "domain"])

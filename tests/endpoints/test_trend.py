@@ -155,7 +155,7 @@ def test_days_begin_in_the_zone(api: TestClient, owner: Rows, alice: Person) -> 
 
 
 def test_a_change_has_its_day_and_both_levels(api: TestClient, owner: Rows, alice: Person) -> None:
-    drawn = random.Random(3)  # noqa: S311 -- values for a test
+    drawn = random.Random(3)
     hours = {
         # Every tenth day nobody reported.
         day: (5 if day < 40 else 8) + drawn.choice([-0.5, 0, 0.5])

@@ -239,7 +239,7 @@ def test_a_client_that_sends_a_refused_body_to_its_end_sees_the_503(
 
 def heavy_batch() -> bytes:
     """A thousand events of random letters: 3 MB of gzip."""
-    letters = random.Random(17)  # noqa: S311 -- the same letters each time, and no secret
+    letters = random.Random(17)
 
     def text(length: int) -> str:
         return f"{letters.getrandbits(4 * length):0{length}x}"

@@ -59,7 +59,7 @@ def body(stream: str, number: int, padding: int = 0) -> bytes:
     They are of three devices, one of which is new. ``padding`` is the number of characters of noise in each,
     which compression hardly shortens.
     """
-    noise = random.Random(number).randbytes(padding // 2).hex()  # noqa: S311 - to be repeatable
+    noise = random.Random(number).randbytes(padding // 2).hex()
     what = STREAMS[stream]
     event = {
         "started_at": f"{day(number)}T09:00:00Z",

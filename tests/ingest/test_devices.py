@@ -360,7 +360,7 @@ def test_concurrent_batches_stay_within_the_limit_of_devices(
 def test_counters_are_right_under_eight_clients_with_overlapping_batches(
     api: TestClient, alice: Person
 ) -> None:
-    chance = random.Random(7)  # noqa: S311 - to be repeatable, not secret
+    chance = random.Random(7)
     headers = alice.headers(SCOPE, CODING_SCOPE)
 
     def batch(event: dict[str, Any]) -> bytes:

@@ -60,7 +60,7 @@ def test_eight_clients_with_overlapping_batches_write_their_union(
     begin = threading.Barrier(8)
 
     def send(client: int) -> list[tuple[str, set[int], dict[str, Any]]]:
-        chance = random.Random(client)  # noqa: S311 - to be repeatable, not secret
+        chance = random.Random(client)
         results = []
         with httpx2.Client(
             base_url=servers[client % 2], headers=headers, timeout=60, verify=NO_TLS

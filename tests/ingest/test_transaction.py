@@ -222,7 +222,7 @@ def test_rivals_in_opposite_order_do_not_deadlock(
 def test_rivals_with_overlapping_batches_in_any_order_write_their_union(
     api: TestClient, alice: Person
 ) -> None:
-    chance = random.Random(6)  # noqa: S311 - to be repeatable, not secret
+    chance = random.Random(6)
     headers = alice.headers(SCOPE)
     posts = []
     sent = set()

@@ -45,7 +45,7 @@ def packed(names: list[str], compression: int = zipfile.ZIP_DEFLATED) -> bytes:
 def test_whichever_bytes_of_an_archive_are_damaged_the_error_is_one_in_words(
     tmp_path: Path, compression: int
 ) -> None:
-    chance, whole = random.Random(7), packed(["Records.json", "f/é.json"], compression)  # noqa: S311 -- no secret
+    chance, whole = random.Random(7), packed(["Records.json", "f/é.json"], compression)
     path = tmp_path / "damaged.zip"
     for _ in range(400):
         damaged = bytearray(whole)

@@ -37,7 +37,7 @@ def series(drawn: random.Random) -> list[float]:
 
 
 def test_no_division_of_ruptures_costs_less() -> None:
-    drawn = random.Random(11)  # noqa: S311 -- values for a test
+    drawn = random.Random(11)
     cases: list[dict[str, Any]] = []
     for _ in range(SERIES):
         values = series(drawn)

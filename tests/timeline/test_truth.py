@@ -362,7 +362,7 @@ def tell(story: Story, chosen: Settings, user_id: UUID, chance: int) -> Seen:
     async def check(worker: Connection) -> list[Difference]:
         return [difference async for difference in rollups.check(worker, user_id)]
 
-    order = random.Random(chance).sample(sorted(BATCHES), len(BATCHES))  # noqa: S311 - to be repeatable
+    order = random.Random(chance).sample(sorted(BATCHES), len(BATCHES))
     with ThreadPoolExecutor(20) as pool:
 
         def begin(work: Callable[..., T], *arguments: Any) -> Future[T]:

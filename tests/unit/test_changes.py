@@ -74,7 +74,7 @@ def level(day: int) -> float:
 
 
 def test_a_new_level_has_its_first_day() -> None:
-    drawn = random.Random(7)  # noqa: S311 -- values for a test
+    drawn = random.Random(7)
     values = [level(day) + drawn.gauss(0, 1) for day in range(200)]
 
     assert changes(values, WEEKDAYS[:200]) == [100]
@@ -82,7 +82,7 @@ def test_a_new_level_has_its_first_day() -> None:
 
 @pytest.mark.parametrize("scale", [1e-15, 1e15])
 def test_changes_are_the_same_on_every_scale(scale: float) -> None:
-    drawn = random.Random(7)  # noqa: S311 -- values for a test
+    drawn = random.Random(7)
     values = [scale * (level(day) + drawn.gauss(0, 1)) for day in range(200)]
 
     assert changes(values, WEEKDAYS[:200]) == [100]
@@ -100,7 +100,7 @@ def test_days_that_are_alike_have_no_change(values: list[float]) -> None:
 @pytest.mark.parametrize("alike", [0.0, 0.3])
 def test_random_years_without_a_change_have_hardly_any(alike: float) -> None:
     # A day is like the day before to some degree, as sleep and work are.
-    drawn = random.Random(19)  # noqa: S311 -- values for a test
+    drawn = random.Random(19)
 
     def year() -> list[float]:
         values, value = [], drawn.gauss(0, 1)

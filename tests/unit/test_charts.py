@@ -193,7 +193,7 @@ def test_the_examples_of_the_documentation_work() -> None:
     examples = re.findall(r"```python\n(.*?)```", (HERE / "README.md").read_text(), re.DOTALL)
     scope: dict[str, Any] = {**NAMED, **TIMES, "ZoneInfo": ZoneInfo}
     for each in examples:
-        exec(each, scope)  # noqa: S102 # These are our own examples.
+        exec(each, scope)  # noqa: S102 -- the text is a file of this repository
 
     drawn = {type(value).__name__ for value in scope.values() if hasattr(value, "svg")}
     assert {"Bars", "Grid", "Line", "Ribbon", "Scatter", "TopBars"} <= drawn

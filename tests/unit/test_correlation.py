@@ -204,7 +204,7 @@ def test_too_little_may_remain_after_weekday_means(
 
 def test_unrelated_metrics_that_share_a_week_are_significant_as_often_as_chance_says() -> None:
     """Both are lower at weekends, and each day is like the one before; otherwise they are unrelated."""
-    chance = random.Random(1935)  # noqa: S311 - a simulation
+    chance = random.Random(1935)
     weekdays = [n % 7 for n in range(90)]
 
     def metric() -> list[float | None]:

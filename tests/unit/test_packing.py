@@ -51,7 +51,7 @@ def test_a_body_of_any_size_is_compressed_into_one_gzip_member(size: int) -> Non
     assert decoder.unused_data == b""
 
 
-BODY = random.Random(7).randbytes(5 * LARGE) + b"x"  # noqa: S311 - to be repeatable, not secret
+BODY = random.Random(7).randbytes(5 * LARGE) + b"x"
 
 
 def sent(response: Response, accepted: bytes) -> tuple[Headers, bytes, int]:

@@ -90,7 +90,7 @@ class Record:
 
     def pause(self, mean_s: float = PACE_S) -> None:
         """Wait as long as a client does between two requests."""
-        self.is_over.wait(random.uniform(0.5, 1.5) * mean_s)  # noqa: S311 -- no secret
+        self.is_over.wait(random.uniform(0.5, 1.5) * mean_s)
 
 
 def read(record: Record, base_url: str, token: str) -> None:

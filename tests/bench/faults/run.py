@@ -142,7 +142,7 @@ class Site:
     def kill(self) -> None:
         """Kill one process of each server, and the worker."""
         for pid in self.servers:
-            os.kill(int(random.choice(children(pid))), signal.SIGKILL)  # noqa: S311 -- no secret
+            os.kill(int(random.choice(children(pid))), signal.SIGKILL)
         self.worker.kill()
 
     def interrupt_network(self) -> None:
