@@ -36,6 +36,7 @@ from tests.deploy.contents import catalog, rows_by_table
 from tests.deploy.runner import ENVIRONMENT, SELF
 from tests.oauth.conftest import CHEAP, visitor_of
 from tests.oauth.visitor import CALLBACK, Application
+from tests.volumes import mounted
 from tests.waiting import wait_for_rivals
 
 ADDRESS = "https://calendar.example/alice"
@@ -350,28 +351,14 @@ def test_keep_removes_the_oldest_backups_and_nothing_else(
     assert newest.name.startswith("svc-202501") is False
 
 
-@contextmanager
-def mounted(path: Path, *words: str) -> Iterator[None]:
-    """A file system that ``mount`` with these words puts at a path.
-
-    Only an administrator of the system may mount one, and nothing else makes a small disk or a directory
-    that its owner cannot remove. So the test is skipped for other users; CI runs as root and skips none.
-    """
-    attempt = subprocess.run(["mount", *words, str(path)], check=False)
-    if attempt.returncode != 0:
-        pytest.skip("mounting needs rights that these tests do not have")
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", str(path)], check=True)
-
-
 @pytest.fixture
 def bound(taken: Path, tmp_path: Path) -> Iterator[Path]:
     """An old backup that cannot be removed, because a file system is mounted there."""
     path = tmp_path / "svc-20250101T000000.000Z"
     shutil.copytree(taken, path)
-    with mounted(path, "--bind", str(path)):
+    with mounted(path, "--bind", str(path)) as is_mounted:
+        if not is_mounted:
+            pytest.skip("only an administrator may mount a file system")
         yield path
 
 
@@ -525,7 +512,9 @@ def test_a_directory_that_cannot_be_used_is_named(source: Source, tmp_path: Path
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 64 KiB."""
-    with mounted(tmp_path, "-t", "tmpfs", "-o", "size=64k", "none"):
+    with mounted(tmp_path, "-t", "tmpfs", "-o", "size=64k", "none") as is_mounted:
+        if not is_mounted:
+            pytest.skip("only an administrator may mount a file system")
         yield tmp_path
 
 

@@ -6,7 +6,6 @@ The disk is a file system in memory, which root may mount. Elsewhere the reserve
 import asyncio
 import logging
 import os
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -35,6 +34,7 @@ from tests import connecting, processes
 from tests.client import NO_TLS, AppClient
 from tests.conftest import FAST, Person, person
 from tests.deploy.conftest import reachable_directory
+from tests.volumes import mounted
 from tests.waiting import wait_for, wait_for_async
 
 RESERVE: Final = 192
@@ -80,10 +80,10 @@ class SmallDisk:
 def small() -> Iterator[SmallDisk]:
     """A small disk with a database that runs."""
     with reachable_directory() as mount:
-        command = ["mount", "-t", "tmpfs", "-o", "size=640m,mode=755", "tmpfs", str(mount)]
-        if os.geteuid() != 0 or subprocess.run(command, check=False).returncode != 0:
-            pytest.skip("this account may not mount a file system")
-        try:
+        volume = mounted(mount, "-t", "tmpfs", "-o", "size=640m,mode=755", "tmpfs")
+        with volume as is_mounted:
+            if not is_mounted:
+                pytest.skip("only an administrator may mount a file system")
             data_dir = mount / "data"
             # Otherwise the log of the database alone could fill such a disk.
             bounded = FAST | {"max_wal_size": "48MB", "min_wal_size": "32MB"}
@@ -99,8 +99,6 @@ def small() -> Iterator[SmallDisk]:
                 with psycopg.connect(server.url, autocommit=True) as owner:
                     yield SmallDisk(mount, chosen, person(owner, "alice"))
                 assert server.poll() is None
-        finally:
-            subprocess.run(["umount", str(mount)], check=True)
 
 
 @contextmanager

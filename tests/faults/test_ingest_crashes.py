@@ -5,7 +5,6 @@ import os
 import resource
 import shutil
 import signal
-import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
@@ -45,6 +44,7 @@ from tests.faults.tracker import (
     through,
 )
 from tests.integrations.bringing import of_listens
+from tests.volumes import mounted
 
 MIB = 1024 * 1024
 
@@ -112,21 +112,18 @@ class Cluster:
 def cluster() -> Iterator[Cluster]:
     """A Postgres of this module's own, on a small volume of its own if the tests may mount one."""
     directory = Path(tempfile.mkdtemp(prefix="svc-crash-"))
-    mount = ["mount", "-t", "tmpfs", "-o", "size=256m", "tmpfs", str(directory)]
-    has_volume = os.geteuid() == 0 and subprocess.run(mount, check=False).returncode == 0
-    # The server runs as another account if the tests run as root.
-    directory.chmod(0o755)
-    made = Cluster(directory, has_volume)
     try:
-        with made.postgres:
-            made.settings = Settings(
-                database_url=made.postgres.url, data_dir=directory / "deployment", jobs=False
-            )
-            migrate(made.settings, lambda _: None)
-            yield made
+        with mounted(directory, "-t", "tmpfs", "-o", "size=256m", "tmpfs") as has_volume:
+            # The server runs as another account if the tests run as root.
+            directory.chmod(0o755)
+            made = Cluster(directory, has_volume)
+            with made.postgres:
+                made.settings = Settings(
+                    database_url=made.postgres.url, data_dir=directory / "deployment", jobs=False
+                )
+                migrate(made.settings, lambda _: None)
+                yield made
     finally:
-        if has_volume:
-            subprocess.run(["umount", str(directory)], check=True)
         shutil.rmtree(directory)
 
 
