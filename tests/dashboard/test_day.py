@@ -159,12 +159,12 @@ def test_a_crowded_day_is_small_and_says_what_it_leaves_out(
         insert into activity.app_session
                (user_id, idempotency_key, device_id, started_at, ended_at, app, title, category)
         select %(user)s, n::text, device_id,
-               timestamptz '2025-06-16 00:00Z' + n * interval '2.88 s',
-               timestamptz '2025-06-16 00:00Z' + (n + 1) * interval '2.88 s',
+               timestamptz '2025-06-16 00:00Z' + n * interval '10 s',
+               timestamptz '2025-06-16 00:00Z' + (n + 1) * interval '10 s',
                repeat(chr(1488 + n %% 20), 200) || n %% 500,
                repeat(chr(1488 + n %% 20), 500) || repeat(chr(8203), 20) || repeat(chr(8238), 504),
-               case n / 42 %% 3 when 0 then 'Development' when 1 then 'Games' else 'News' end
-          from device, generate_series(0, 29999) as n
+               case n / 12 %% 3 when 0 then 'Development' when 1 then 'Games' else 'News' end
+          from device, generate_series(0, 8639) as n
         """,
         {"user": alice.user_id},
     )

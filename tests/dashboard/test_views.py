@@ -3,12 +3,14 @@
 import gzip
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date
+from functools import cache
 from typing import Final
 from urllib.parse import urlsplit
 
+import httpx2
 import pytest
 from starlette.testclient import TestClient
 
@@ -61,17 +63,26 @@ class Calendar:
     week_starts_on: int = 1
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def visit(ada: Person, resource_client: TestClient, sealing: Cookies) -> Visit:
     """Ada's browser, with a token for everything."""
     return Visit(resource_client, sealing, ada.token())
 
 
+OpenOnce = Callable[[str], httpx2.Response]
+
+
+@pytest.fixture(scope="module")
+def open_once(visit: Visit) -> OpenOnce:
+    """Opens an address for the first test that asks for it, and keeps the page for the others."""
+    return cache(visit.open)
+
+
 @by_name
-def test_each_figure_is_the_one_of_the_api(view: View, visit: Visit) -> None:
+def test_each_figure_is_the_one_of_the_api(view: View, visit: Visit, open_once: OpenOnce) -> None:
     count = 0
     for address in addresses(view):
-        page = visit.open(address)
+        page = open_once(address)
         assert page.status_code == 200, address
         read = Page(page.text)
         answers = {
@@ -119,9 +130,11 @@ def test_questions_at_the_ends_of_the_calendar_are_ones_that_endpoints_take(
 
 
 @by_name
-def test_a_page_is_small_and_nothing_in_it_needs_a_looser_policy(view: View, visit: Visit) -> None:
+def test_a_page_is_small_and_nothing_in_it_needs_a_looser_policy(
+    view: View, open_once: OpenOnce
+) -> None:
     for address in addresses(view):
-        page = visit.open(address)
+        page = open_once(address)
         assert len(gzip.compress(page.content)) <= MOST_BYTES
         assert (
             re.search(r"<script(?! src=)|<style|\sstyle=|\son\w+=|javascript:", page.text) is None
@@ -133,9 +146,13 @@ def test_a_page_is_small_and_nothing_in_it_needs_a_looser_policy(view: View, vis
 
 @by_name
 def test_a_view_without_a_scope_says_which_and_shows_the_rest(
-    view: View, ada: Person, resource_client: TestClient, sealing: Cookies
+    view: View,
+    ada: Person,
+    resource_client: TestClient,
+    sealing: Cookies,
+    open_once: OpenOnce,
 ) -> None:
-    whole = Visit(resource_client, sealing, ada.token()).open(addresses(view)[0])
+    whole = open_once(addresses(view)[0])
     # Some questions are for other people, such as those without any data.
     asked = {urlsplit(url).path for url in Page(whole.text).sources.values()}
     scopes = {
@@ -180,11 +197,11 @@ def test_a_zone_that_does_not_exist_is_named(view: View, visit: Visit, zone: str
     assert "time zone" in page.text
 
 
-def test_the_links_of_the_menu_lead_to_views(visit: Visit) -> None:
+def test_the_links_of_the_menu_lead_to_views(open_once: OpenOnce) -> None:
     menu = [view.paths[0] for view in VIEWS if view.is_in_menu]
-    links = Page(visit.open("/").text).links
+    links = Page(open_once("/").text).links
     assert [link for link in links if link in menu][: len(menu) + 1] == ["/", *menu]
-    assert {visit.open(path).status_code for path in menu} == {200}
+    assert {open_once(path).status_code for path in menu} == {200}
 
 
 def test_another_zone_stays_in_the_links_of_the_page(visit: Visit) -> None:
