@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -43,6 +44,42 @@ HAVE_SCRIPTS: Final = {
 OF_COLOURS: Final = ["color-contrast", "link-in-text-block"]
 """The rules whose outcome depends on colours, which are all that differs between light and dark mode."""
 
+WITHOUT_COLOURS: Final = {"rules": {rule: {"enabled": False} for rule in OF_COLOURS}}
+
+READ_COLOURS: Final = """
+() => {
+    const behind = new Map([[null, ""]]);
+    const surface = element => {
+        if (!behind.has(element)) {
+            const {backgroundColor, backgroundImage, opacity, position} = getComputedStyle(element);
+            const own = [backgroundColor, backgroundImage, opacity, position].join(" ");
+            const isBare = own === "rgba(0, 0, 0, 0) none 1 static";
+            behind.set(element, surface(element.parentElement) + (isBare ? "" : `/${own}`));
+        }
+        return behind.get(element);
+    };
+    const hasText = element => element.matches("input, textarea, select, button") ||
+        [...element.childNodes].some(({nodeType, data}) => nodeType === 3 && data.trim());
+    const isOff = element => Boolean(element.closest(":disabled, [aria-disabled=true]")) ||
+        Boolean(element.closest("label")?.control?.disabled);
+    const around = ({parentElement: parent, textContent}) => parent && [
+        getComputedStyle(parent).color, getComputedStyle(parent).display,
+        parent.textContent.trim() === textContent.trim(),
+    ];
+    return [...new Set([...document.body.querySelectorAll("*")]
+        .filter(element => hasText(element) && element.checkVisibility())
+        .map(element => {
+            const {color, fill, fontSize, fontWeight, textShadow, textDecorationLine} =
+                getComputedStyle(element);
+            return JSON.stringify([
+                color, fill, fontSize, fontWeight, textShadow, textDecorationLine, isOff(element),
+                element.matches("a") && around(element), surface(element),
+            ]);
+        }))];
+}
+"""
+"""Returns the distinct looks of all texts: everything about one that the rules of colours depend on."""
+
 
 @pytest.fixture(scope="module")
 def served(deployment: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
@@ -67,10 +104,11 @@ def test_no_page_breaks_a_rule_of_accessibility_or_is_wider_than_a_small_phone(
         context.add_init_script(Axe().axe_script)
     page = context.new_page()
     tour = Tour(page, served, owner)
+    colours = Colours()
     found = {}
     for name in tour.stops():
         # axe needs JavaScript. Without it this walk shows that every page can be left.
-        rules = broken_rules(page) if scripts else []
+        rules = broken_rules(page, colours) if scripts else []
         wide = page.evaluate("document.documentElement.scrollWidth > window.innerWidth")
         found[name] = [*rules, *(["wider than the window"] if wide else [])]
     context.close()
@@ -86,15 +124,40 @@ def test_each_page_with_a_script_is_named_with_its_tests_without_javascript() ->
     assert have_scripts == HAVE_SCRIPTS.keys()
 
 
-def broken_rules(page: Page) -> list[str]:
+@dataclass
+class Colours:
+    """The looks of the texts of the pages on which axe has tried the rules of colours.
+
+    These rules take axe most of its time, and their outcome for two texts of one look is the same.
+    """
+
+    tried: set[str] = field(default_factory=set)
+
+    def are_new(self, page: Page) -> bool:
+        """Tell whether a page has a text of a new look, and count it as tried from now on."""
+        new = set(page.evaluate(READ_COLOURS)) - self.tried
+        self.tried |= new
+        return bool(new)
+
+
+def broken_rules(page: Page, colours: Colours) -> list[str]:
     """Return the rules that a page breaks, with the elements: all in light colours, some in dark ones."""
-    return [*run_axe(page, {}), *run_axe_in_dark(page)]
+    return [*broken_in_light(page, colours), *broken_in_dark(page, colours)]
 
 
-def run_axe_in_dark(page: Page) -> list[str]:
-    """Return the rules of colours that a page breaks in dark colours."""
+def broken_in_light(page: Page, colours: Colours) -> list[str]:
+    """Return the rules that a page breaks in light colours; those of colours are tried on new looks."""
+    return run_axe(page, {} if colours.are_new(page) else WITHOUT_COLOURS)
+
+
+def broken_in_dark(page: Page, colours: Colours) -> list[str]:
+    """Return the rules of colours that a page breaks in dark colours, if it has new looks."""
     page.emulate_media(color_scheme="dark")
-    broken = run_axe(page, {"runOnly": {"type": "rule", "values": OF_COLOURS}})
+    broken = (
+        run_axe(page, {"runOnly": {"type": "rule", "values": OF_COLOURS}})
+        if colours.are_new(page)
+        else []
+    )
     page.emulate_media(color_scheme="light")
     return [f"dark: {each}" for each in broken]
 

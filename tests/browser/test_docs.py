@@ -15,7 +15,7 @@ import resourceserver
 from resourceserver.description import openapi
 from resourceserver.description.guide import GUIDES
 from tests.browser.conftest import WAITS_MS
-from tests.browser.test_accessibility import broken_rules
+from tests.browser.test_accessibility import Colours, broken_rules
 from tests.conftest import Person
 from tests.processes import Service
 
@@ -144,7 +144,7 @@ def test_the_guide_breaks_no_rule_of_accessibility_and_fits_a_small_phone(
         )
         problems = {"wider than the window": wide, "narrow columns": narrow}
         found[guide.name] = [
-            *broken_rules(page),
+            *broken_rules(page, Colours()),
             *(name for name, is_there in problems.items() if is_there),
         ]
     context.close()
