@@ -135,6 +135,7 @@ def test_the_guide_breaks_no_rule_of_accessibility_and_fits_a_small_phone(
     context.set_default_timeout(WAITS_MS)
     context.add_init_script(Axe().axe_script)
     page = context.new_page()
+    colours = Colours()
     found = {}
     for guide in GUIDES:
         page.goto(f"{service.base_url}{guide.path}")
@@ -144,7 +145,7 @@ def test_the_guide_breaks_no_rule_of_accessibility_and_fits_a_small_phone(
         )
         problems = {"wider than the window": wide, "narrow columns": narrow}
         found[guide.name] = [
-            *broken_rules(page, Colours()),
+            *broken_rules(page, colours),
             *(name for name, is_there in problems.items() if is_there),
         ]
     context.close()
