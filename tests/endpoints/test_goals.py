@@ -25,6 +25,7 @@ from tests.endpoints.timeline import (
     owned_ms,
     percent,
 )
+from tests.examples import in_suite
 
 Rows = psycopg.Connection[Any]
 
@@ -595,6 +596,7 @@ def goals(draw: Any) -> dict[str, Any]:
     }
 
 
+@in_suite(16)
 @given(
     sessions=st.lists(
         st.tuples(
