@@ -85,9 +85,9 @@ end
 $$;
 
 -- Keeps the beats of a batch that are not kept yet: times and keys, and the beats as a JSON array. Returns the indexes of
--- those that it has added, and the sessions of the open import near the windows and of the projects (above). Null: the
--- device does not exist, and nothing is kept. Until the transaction ends, no other changes beats and sessions of the
--- import.
+-- those that it has added, the sessions of the open import near the windows and of the projects (above), and where
+-- sessions are removed because of their age (retention.sql), the instant before which no beats are taken. Null: the device
+-- does not exist, and nothing is kept. Until the transaction ends, no other changes beats and sessions of the import.
 create or replace function svc.keep_beats(
     p_device   text,
     p_at_ms    bigint[],
@@ -151,7 +151,13 @@ begin
         'added',
         added,
         'sessions',
-        svc.sessions_of_import(owner_id, open_id, p_from_ms, p_to_ms, p_projects)
+        svc.sessions_of_import(owner_id, open_id, p_from_ms, p_to_ms, p_projects),
+        'closed_ms',
+        (
+            select round(extract(epoch from raw_limit.closed_before::timestamp at time zone 'UTC') * 1000)::bigint
+              from activity.raw_limit
+             where raw_limit.user_id = owner_id
+        )
     );
 end
 $$;

@@ -47,7 +47,8 @@ class Editor(NamedTuple):
         self, opened: Opened | None, device: str, *taken: Heartbeat | Refused
     ) -> bool:
         chosen = await self.open() if opened is None else opened
-        return await beat_delivery.deliver(self.receiving, chosen, Given(device, taken, NOW))
+        given = Given(device, taken, NOW)
+        return await beat_delivery.deliver(self.receiving, chosen, given) == given
 
     def sessions(self) -> list[tuple[int, int]]:
         """Return the first and the last beat of each session, in hours since ``START``."""

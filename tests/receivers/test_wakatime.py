@@ -253,6 +253,31 @@ def test_only_beats_that_can_never_be_taken_are_refused(
     ]
 
 
+def test_beats_of_a_time_whose_sessions_are_removed_are_refused_and_the_others_kept(
+    server: TestClient, editor: Connected, owner: psycopg.Connection[Any]
+) -> None:
+    closed = datetime(2020, 5, 1, tzinfo=UTC)
+    owner.execute(
+        "insert into activity.raw_limit (user_id, closed_before, removed_before)"
+        " select user_id, %s, %s from identity.user",
+        [closed.date(), closed.date()],
+    )
+    at = closed.timestamp()
+
+    answer = post(server, editor, beat(at - 60), beat(NINE), beat(at), beat(at - 30 * 86_400))
+
+    pairs = answer.json()["responses"]
+    assert [status for _, status in pairs] == [400, 201, 201, 400]
+    assert pairs[0][0] == {
+        "error": "time: Lies before the year 2000, or in months of which only sums are kept."
+    }
+    starts = [datetime.fromisoformat(each).timestamp() for each in sessions(owner, "started_at")]
+    assert starts == [at, NINE]
+    assert owner.execute("select reason, count from profile.import_refusal").fetchall() == [
+        ("timestamp_out_of_range", 2)
+    ]
+
+
 def test_clocks_may_be_a_year_behind_or_some_hours_ahead(
     server: TestClient, editor: Connected, owner: psycopg.Connection[Any]
 ) -> None:

@@ -9,7 +9,7 @@ A batch that needs further statements, or much time, is written in a thread, by 
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
@@ -63,6 +63,18 @@ class Given:
         gap = gap_ms(opened.settings)
         return beat_sessions.once_each(self.device, self.heartbeats, gap_ms=gap, now_ms=self.now_ms)
 
+    def since(self, closed_ms: int | None) -> "Given":
+        """Return the same with the beats before an instant refused."""
+        if closed_ms is None:
+            return self
+        taken = [
+            Refused("timestamp_out_of_range", values.example(each.entity))
+            if isinstance(each, Heartbeat) and each.beat.at_ms < closed_ms
+            else each
+            for each in self.taken
+        ]
+        return replace(self, taken=taken)
+
     def batch(self) -> Batch:
         """Return their count, and the first and the last instant."""
         batch = Batch(count=len(self.taken))
@@ -80,8 +92,8 @@ def gap_ms(settings: Mapping[str, Any]) -> int:
     return minutes * 60_000 if minutes is not None and minutes in INTERVAL else beats.GAP_MS
 
 
-async def deliver(receiving: Receiving, opened: Opened, given: Given) -> bool:
-    """Write beats in one transaction; False: the machine is one too many.
+async def deliver(receiving: Receiving, opened: Opened, given: Given) -> Given:
+    """Write beats in one transaction; return them with those refused that can never be kept.
 
     Raises WrongKey, DatabaseUnavailable and TooManyRequests.
     """
@@ -93,7 +105,7 @@ async def deliver(receiving: Receiving, opened: Opened, given: Given) -> bool:
         except NotAtOnce:
             pass
         else:
-            return True
+            return given
     return await receiving.transact(opened, partial(write, given=given))
 
 
@@ -106,6 +118,8 @@ async def _deliver_at_once(receiving: Receiving, opened: Opened, given: Given, s
         if fresh[:-1] != opened[:-1] or kept is None or len(kept) > _MOST_BYTES:
             raise NotAtOnce
         changes = beat_sessions.changes_of(sent, json.loads(kept), None)
+        if given.since(changes.closed_ms) != given:
+            raise NotAtOnce
         return _steps(fresh, given, changes)
 
     await receiving.transact_at_once(
@@ -128,10 +142,13 @@ def _steps(opened: Opened, given: Given, changes: Changes) -> list[Step]:
     return [(_REPLACE_SESSIONS, changes.parameters), *counted] if changes else counted
 
 
-def write(target: Target, opened: Opened, *, given: Given) -> bool:
-    """Write beats in the transaction of their connection; False: the machine is one too many."""
+def write(target: Target, opened: Opened, *, given: Given) -> Given:
+    """Write beats in the transaction of their connection; return them with those refused that are not kept.
+
+    Where the machine is one too many, all are.
+    """
     if opened.is_paused:
-        return True
+        return given
     changes = beat_sessions.store(
         target,
         given.device,
@@ -139,8 +156,9 @@ def write(target: Target, opened: Opened, *, given: Given) -> bool:
         gap_ms=gap_ms(opened.settings),
         now_ms=given.now_ms,
     )
-    batch = given.batch()
-    for each in given.taken:
+    judged = given if changes is None else given.since(changes.closed_ms)
+    batch = judged.batch()
+    for each in judged.taken:
         if isinstance(each, Refused):
             batch.refuse(each.reason, each.example)
         elif changes is None:
@@ -150,4 +168,6 @@ def write(target: Target, opened: Opened, *, given: Given) -> bool:
         if changes is not None:
             beat_sessions.replace(target, changes)
         deliveries.count(target, KINDS[KIND], batch, Outcome(added, 0, batch.refused))
-    return changes is not None
+    if changes is None:
+        return replace(given, taken=[Refused("too_many_devices", "") for _ in given.taken])
+    return judged

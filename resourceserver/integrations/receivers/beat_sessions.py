@@ -8,7 +8,8 @@ divided between two beats; then all beats of its chain are read again.
 
 Beats are kept for 30 days. An older one joins sessions in the same way, and one within a session is taken as
 known, since it may be one that comes again. So nothing that comes late removes a session whose beats are
-gone. Of such sessions, none is divided.
+gone. Of such sessions, none is divided. Beats of a time whose sessions are removed because of their age are
+left out.
 """
 
 import json
@@ -93,6 +94,8 @@ class Changes:
     removed: list[str] = field(default_factory=list)
     """Keys of sessions that no longer exist."""
     written: list[dict[str, Any]] = field(default_factory=list)
+    closed_ms: int | None = None
+    """The instant before which beats were left out, if there is one."""
 
     def __bool__(self) -> bool:
         """Tell whether a session changes."""
@@ -171,13 +174,18 @@ def changes_of(sent: Beats, result: dict[str, Any], target: Target | None) -> Ch
     Raises NotAtOnce if more has to be read, and there is no ``target`` to read it from.
     """
     kept = sessions_of(result["sessions"])
+    closed_ms: int | None = result.get("closed_ms")
     new = [sent.by_key[sent.recent[index]].beat for index in result["added"]]
     new += [
         sent.by_key[each].beat
         for each in sent.ordered[: len(sent.ordered) - len(sent.recent)]
-        if not _is_within(kept, sent.by_key[each].beat)
+        # Sessions of less than a year are never removed, so no beat that is kept is left out.
+        if (closed_ms is None or each[0] >= closed_ms)
+        and not _is_within(kept, sent.by_key[each].beat)
     ]
-    return Chains(target, kept, sent.gap_ms).changes(new)
+    changes = Chains(target, kept, sent.gap_ms).changes(new)
+    changes.closed_ms = closed_ms
+    return changes
 
 
 def replace(target: Target, changes: Changes) -> None:

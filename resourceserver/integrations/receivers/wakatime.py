@@ -57,7 +57,7 @@ REFUSALS: Final[Mapping[str, str]] = {
     "not_an_object": "A heartbeat must be a JSON object.",
     "missing_time": "time: This field is required.",
     "invalid_time": "time: Must be a number of seconds since 1970.",
-    "timestamp_out_of_range": "time: Lies before the year 2000.",
+    "timestamp_out_of_range": "time: Lies before the year 2000, or in months of which only sums are kept.",
     "timestamp_in_future": "time: Lies more than a day ahead of the server's clock.",
     "too_many_devices": "There are as many machines as there may be.",
 }
@@ -268,8 +268,8 @@ def routes(receiving: Receiving, reader: Reader) -> list[Route]:
             else:
                 taken = await asyncio.to_thread(read, body, sent_by, now_ms)
             given = Given(sent_by.device, taken, now_ms)
-            if taken and not await beat_delivery.deliver(receiving, opened, given):
-                taken = [Refused("too_many_devices", "") for _ in taken]
+            if taken:
+                taken = list((await beat_delivery.deliver(receiving, opened, given)).taken)
             refused = sum(isinstance(each, Refused) for each in taken)
             RECEIVED.add(KIND, "taken", amount=len(taken) - refused)
             RECEIVED.add(KIND, "refused", amount=refused)
