@@ -401,8 +401,14 @@ def _undo(chosen: Settings, text: str) -> None:
             undo.undo(owner, user_id, import_id)
         except AlreadyRunning as error:
             raise click.ClickException(str(error.__doc__)) from error
+    with _connected(chosen) as owner, receipts.as_owner(owner):
+        removed = owner.execute(people.SQL["removed_before"], {"user_id": user_id}).fetchone()
     _derive(chosen, user_id)
     click.echo(f"removed the records that import {import_id} added")
+    if removed is not None:
+        click.echo(
+            f"sums of days before {removed[0]} stay as they are, since single sessions of that time are removed"
+        )
 
 
 def _find(owner: Connection, text: str) -> tuple[UUID, UUID]:

@@ -225,3 +225,10 @@ delete
    and organization.slug = %(slug)s
    and team.name = %(name)s
 returning belongs.role
+
+-- name: removed_before
+-- The day before which a person's sessions have been removed because of their age; no row: none has.
+select removed_before::text
+  from activity.raw_limit
+ where user_id = %(user_id)s
+   and removed_before is not null

@@ -8,7 +8,8 @@
 -- answer shows all records of the import or none, and a worker that is killed leaves all of them for the next one.
 
 -- Removes the rows that an import added. What others refer to comes last, and stays as long as rows of other imports
--- refer to it. It checks no rights, so it belongs to the owner.
+-- refer to it. Sums of sessions that were removed because of their age (retention.sql) stay, since nothing says which of
+-- them were of this import. It checks no rights, so it belongs to the owner.
 create or replace function svc.remove_import(p_user_id uuid, p_import_id uuid)
 returns void
 language plpgsql

@@ -323,6 +323,10 @@ def test_an_import_is_removed_by_the_worker_after_a_question(
     after = alice_browser.get(PATH)
 
     assert "The 2 records that first.plays added will be removed" in words(question)
+    assert (
+        "Sums of old months whose single sessions this service has removed already keep"
+        in words(question)
+    )
     assert "being removed" in answer.text
     assert before == ["Track 1", "Track 2", "Track 3"]
     assert owner.execute("select user_id, kind from svc.turn").fetchall() == [

@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 from starlette.testclient import TestClient
 
+from deploy.operators.imports import import_files
 from deploy.operators.retention import retention as command
 from deploy.operators.rollups import rollup
 from resourceserver.timeline import summaries
@@ -339,6 +340,42 @@ def test_nothing_computes_the_days_of_removed_sessions_again(
     )
     assert after == before
     assert summaries_after == summaries_before
+
+
+def test_undoing_an_import_leaves_sums_of_removed_sessions_and_says_so(
+    api: TestClient,
+    deployment: Settings,
+    owner: Rows,
+    alice: Person,
+    history: None,
+    remove: Callable[[Person], list[Outcome]],
+    make_rollups: MakeRollups,
+    sum_up: Callable[..., None],
+) -> None:
+    (brought,) = owner.execute(
+        "insert into profile.import (user_id, file_name, file_size, digest, status)"
+        " values (%s, 'file', 1, sha256('file'), 'done') returning import_id",
+        [alice.user_id],
+    ).fetchall()
+    given = [brought[0], alice.user_id]
+    owner.execute("update activity.app_session set import_id = %s where user_id = %s", given)
+    owner.execute("update activity.coding_session set import_id = %s where user_id = %s", given)
+    before = answers(api, alice)
+    remove(alice)
+
+    undone = CliRunner().invoke(import_files, ["--undo", str(brought[0])], obj=deployment)
+    make_rollups()
+    sum_up(alice)
+
+    assert undone.exit_code == 0, undone.output
+    assert undone.stdout.splitlines() == [
+        f"removed the records that import {brought[0]} added",
+        "sums of days before 2019-05-01 stay as they are, since single sessions of that time are removed",
+    ]
+    assert owner.execute(
+        "select count(*) from activity.app_session where user_id = %s", [alice.user_id]
+    ).fetchone() == (0,)
+    assert answers(api, alice) == before
 
 
 def test_sessions_wait_for_their_rollups_and_for_batches_that_are_being_written(
