@@ -176,7 +176,7 @@ PULL_RECORDS: Final = Counter(
 
 READS: Final = Counter(
     "svc_long_reads_total",
-    "Long reads and exports by where they were answered, primary or replica, if there is a replica",
+    "Long reads by where they were answered, primary or replica, if there is a replica",
     ("server",),
 )
 REPLICA_FAILURES: Final = Counter(

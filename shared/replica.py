@@ -10,7 +10,9 @@ So a revoked token reads nothing, and everybody reads what any process has writt
 position stands for all that is acknowledged at the primary. A position for each person would need another
 write in every transaction, and where it was forgotten, people would read old data.
 
-Short reads stay at the primary. The check of their token takes the primary as long as the whole read.
+Short reads stay at the primary. The check of their token takes the primary as long as the whole read. Exports
+stay there as well: the replay can cancel any transaction of a replica, and an export that has begun cannot be
+repeated (resourceserver/export/reading.py).
 
 A watch looks every second whether the replica can be used. Any doubt sends reads to the primary.
 """
@@ -30,7 +32,6 @@ from psycopg.pq.abc import PGresult
 from shared import database, metrics, pipeline, queries, schema
 from shared.metrics import Pooled, Reading
 from shared.pipeline import Pipelines, Results, Sequel, Step
-from shared.pool import Connection, Pool
 from shared.settings import Settings
 
 log = logging.getLogger("svc.replica")
@@ -39,7 +40,6 @@ SQL: Final = queries.load(Path(__file__).with_name("replica.sql"))
 LOG_POSITION: Final[Step] = (pipeline.statement(SQL["log_position"]), {})
 """Asks the primary for the position of its log."""
 _AWAIT_REPLAY: Final = pipeline.statement(SQL["await_replay"])
-_KEEPS_ROWS: Final[Step] = (pipeline.statement(SQL["keeps_rows"]), {})
 
 WAIT_MS: Final = 50
 """How long a read waits for the replica, which is a few milliseconds behind while others write."""
@@ -107,14 +107,9 @@ class Replica:
     """A connection to the primary for short statements."""
     patient: Pipelines
     """Connections to the replica, with one read at a time on each."""
-    exports: Pool
-    """The same for exports."""
     look: Pipelines
     """The connection of the watch."""
     state: State = State("away")
-    keeps_rows: bool = False
-    """Whether a read of any length is safe from the replay of what the primary removes. Without it an export
-    that has begun could be broken off, so it stays at the primary."""
     _paused_until: float = 0.0
     _ok_at: float | None = None
     """The moment of the last state of the primary that the replica had in time."""
@@ -142,7 +137,6 @@ class Replica:
                 prepare=chosen.prepare,
                 gives_way=True,
             ),
-            Pool.to(url, size=chosen.export_connections),
             Pipelines.to(
                 url,
                 size=1,
@@ -155,7 +149,7 @@ class Replica:
     @property
     def pools(self) -> dict[str, Pooled]:
         """The connections, by the names that metrics have for them."""
-        return {"replica": self.patient, "replica_exports": self.exports}
+        return {"replica": self.patient}
 
     @property
     def is_usable(self) -> bool:
@@ -183,11 +177,6 @@ class Replica:
         # A lost connection is not tried again here, because the primary can answer.
         results = await self.patient.run((*before, *steps), sequel=following, may_repeat=False)
         return results[len(before) :]
-
-    async def wait_on(self, connection: Connection, position: Position) -> None:
-        """Wait until the server of ``connection`` has all that ``position`` has. Raises psycopg.Error."""
-        with pipeline.first_statement():
-            await connection.execute(SQL["await_replay"], position.parameters(WAIT_MS))
 
     async def read(self, read: Callable[[], Awaitable[T]]) -> T | None:
         """Return the result of a read at the replica, or None if it must be repeated at the primary.
@@ -221,14 +210,13 @@ class Replica:
     @asynccontextmanager
     async def watched(self) -> AsyncIterator[None]:
         """Look at the replica again and again until the end of the block."""
-        async with self.exports:
-            task = asyncio.create_task(self._watch(), name="replica-watch")
-            try:
-                yield
-            finally:
-                task.cancel()
-                with suppress(asyncio.CancelledError):
-                    await task
+        task = asyncio.create_task(self._watch(), name="replica-watch")
+        try:
+            yield
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
 
     async def _watch(self) -> None:
         while True:
@@ -256,7 +244,7 @@ class Replica:
         awaited: Step = (_AWAIT_REPLAY, position.parameters(MOST_LAG_MS))
         try:
             async with asyncio.timeout(MOST_LAG_MS / 1000 + _ANSWER_S):
-                results = await self.look.run((awaited, schema.STEP, _KEEPS_ROWS), may_repeat=False)
+                await self.look.run((awaited, schema.STEP), may_repeat=False)
         except TimeoutError:
             self._become(State("away"), "it does not answer in time")
         except psycopg.Error as error:
@@ -267,7 +255,6 @@ class Replica:
                 self._become(State("away"), _text(error))
         else:
             self._ok_at = started
-            self.keeps_rows = results[2].get_value(0, 0) == b"t"
             self._become(State("ok", _since_ms(started)))
 
     def _become(self, state: State, reason: str = "") -> None:
@@ -295,7 +282,7 @@ class Replica:
             yield metrics.REPLICA_LAG, (), self.state.lag_ms / 1000
 
     def close(self) -> None:
-        """Close all connections but those of exports."""
+        """Close all connections."""
         self.patient.close()
         self.look.close()
 

@@ -10,5 +10,5 @@ select cluster,
 select svc.await_replay(%(cluster)s, %(timeline)s, %(log_end)s::text::pg_lsn, %(wait_ms)s)
 
 -- name: keeps_rows
--- Whether the primary keeps rows that this replica still reads.
+-- Whether the primary keeps rows that this replica still reads. Without that, the replay cancels long reads more often.
 select current_setting('hot_standby_feedback') = 'on' as keeps_rows

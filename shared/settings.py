@@ -273,7 +273,7 @@ class Settings:
     @property
     def connections_of_replica(self) -> int:
         """The most connections of one process of the resource server to the replica; one is the watch's."""
-        return self.patient_connections + self.export_connections + 1
+        return self.patient_connections + 1
 
     @property
     def _connections_of_receivers(self) -> int:

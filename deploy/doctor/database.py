@@ -270,8 +270,8 @@ def replica(deployment: Deployment) -> Iterator[Finding]:
         return
     if row != (True,):
         yield failed(
-            "hot_standby_feedback is off at the replica, so long reads may be canceled there, and exports"
-            " stay at the primary",
+            "hot_standby_feedback is off at the replica, so long reads may be canceled there, and are then"
+            " repeated at the primary",
             "Set hot_standby_feedback to on in the replica's postgresql.conf, and reload it.",
         )
     else:

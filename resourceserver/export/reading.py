@@ -3,11 +3,14 @@
 The transaction sees the data as of one moment, on a connection of its own, so that a long export delays
 nobody. Rows come through a cursor, a batch at a time, and only as fast as the client takes them; so memory
 does not grow with the amount of data.
+
+It reads the primary, never a replica. There, the replay of the log cancels any transaction whose locks are in
+its way, and what a client has received of an export cannot be repeated elsewhere.
 """
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from typing import Annotated, Any, Final, Literal, Self, TypeVar, cast
@@ -24,7 +27,7 @@ from resourceserver.api import session
 from resourceserver.api.endpoint import Endpoint
 from resourceserver.api.errors import DatabaseUnavailable, Unauthorized
 from resourceserver.api.parameters import Day, Params, Zone, known_zone, some_of
-from resourceserver.api.session import Credential, Reader
+from resourceserver.api.session import Credential
 from resourceserver.export.resources import PROFILE, RESOURCES, SQL, Resource
 from shared import pipeline
 from shared.pipeline import Step
@@ -85,8 +88,6 @@ class ExportParams(Params):
 class Export:
     """One export, whose transaction has begun."""
 
-    pool: Pool
-    """The pool of ``connection``."""
     connection: Connection
     about: Mapping[str, Any]
     """The owner, the range and the time of the export."""
@@ -159,65 +160,29 @@ async def rows_of_answer(
     return [row for (row,) in await cursor.fetchall()]
 
 
-async def begin(reader: Reader, exports: Pool, who: Credential, params: ExportParams) -> Export:
-    """Return an export, at the replica or on one of ``exports``, connections of the ``reader`` role.
+async def begin(exports: Pool, who: Credential, params: ExportParams) -> Export:
+    """Return an export on one of ``exports``, which are connections of the ``reader`` role.
 
     Raises Unauthorized, InsufficientScope and DatabaseUnavailable. The caller must give its connection
     back, which ends the transaction.
     """
     try:
-        at_replica = await _begin_at_replica(reader, who, params)
-        return at_replica or await _begin_on(exports, who, params)
-    except TimeoutError as error:
-        raise DatabaseUnavailable from error
-    except psycopg.Error as error:
-        raise session.problem(error, who, params=("tz",)) from error
-
-
-async def _begin_at_replica(reader: Reader, who: Credential, params: ExportParams) -> Export | None:
-    """Return an export at the replica; None if it must be read at the primary."""
-    replica = reader.replica
-    if replica is None or not replica.is_usable or not replica.keeps_rows:
-        return None
-    position = await reader.position(who)
-    if position is None:
-        return None
-
-    async def begin() -> Export:
-        try:
-            return await _begin_on(
-                replica.exports, who, params, lambda taken: replica.wait_on(taken, position)
-            )
-        except TimeoutError as error:
-            raise psycopg.OperationalError("the replica does not answer") from error
-
-    return await replica.read(begin)
-
-
-async def _begin_on(
-    exports: Pool,
-    who: Credential,
-    params: ExportParams,
-    wait: Callable[[Connection], Awaitable[None]] | None = None,
-) -> Export:
-    """Return an export on one of ``exports``, for which ``wait`` waits first.
-
-    Raises psycopg.Error, TimeoutError, and Unauthorized.
-    """
-    connection = await exports.take()
+        connection = await exports.take()
+    except psycopg.OperationalError as error:
+        raise session.problem(error, who) from error
     try:
         async with asyncio.timeout(session.QUICK_S):
-            if wait is not None:
-                await wait(connection)
-            return await _begin(exports, connection, who, params)
-    except BaseException:
+            return await _begin(connection, who, params)
+    except BaseException as error:
         await exports.give_back(connection)
+        if isinstance(error, TimeoutError):
+            raise DatabaseUnavailable from error
+        if isinstance(error, psycopg.Error):
+            raise session.problem(error, who, params=("tz",)) from error
         raise
 
 
-async def _begin(
-    exports: Pool, connection: Connection, who: Credential, params: ExportParams
-) -> Export:
+async def _begin(connection: Connection, who: Credential, params: ExportParams) -> Export:
     await connection.execute(SQL["begin"])
     # A migration that excludes older code holds this lock. Waiting for it takes no snapshot, while
     # `open_session` would wait with the transaction's only one, and check the version as it was before.
@@ -250,7 +215,6 @@ async def _begin(
         pending_days = [day for (day,) in await pending.fetchall()]
     removed = await (await connection.execute(SQL["removed_before"], user_id)).fetchone()
     return Export(
-        exports,
         connection,
         about={
             "exported_at": head["exported_at"],

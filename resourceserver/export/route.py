@@ -179,6 +179,7 @@ class _Answer:
 
     turns: Turns
     user_id: UUID
+    exports: Pool
     export: Export
     params: ExportParams
 
@@ -212,7 +213,7 @@ class _Answer:
             error_log.warning("request_id=%s export given up", scope["svc.request_id"])
         finally:
             self.turns.give_back(self.user_id)
-            await self.export.pool.give_back(self.export.connection)
+            await self.exports.give_back(self.export.connection)
 
 
 def _headers(params: ExportParams) -> dict[str, str]:
@@ -254,11 +255,11 @@ def routes(chosen: Settings, reader: Reader, exports: Pool, turns: Turns) -> lis
         await reader.know(who)
         await turns.take(user_id)
         try:
-            export = await reading.begin(reader, exports, who, params)
+            export = await reading.begin(exports, who, params)
         except BaseException:
             turns.give_back(user_id)
             raise
         reader.accept(who)
-        return cast("Response", _Answer(turns, user_id, export, params))
+        return cast("Response", _Answer(turns, user_id, exports, export, params))
 
     return [Route(EXPORT.path, answer, name=EXPORT.name, middleware=[Middleware(Packing)])]

@@ -23,7 +23,6 @@ import resourceserver.app
 from resourceserver.export import formats
 from resourceserver.export.reading import Export
 from resourceserver.export.resources import RESOURCES
-from shared.pool import Pool
 from shared.scopes import SCOPES
 from shared.settings import Settings
 from tests.client import AppClient
@@ -753,7 +752,6 @@ def test_every_readable_table_of_user_data_is_exported(db: Rows) -> None:
 def test_an_answer_begins_before_the_first_row_is_read(format_: str) -> None:
     _, written = formats.FORMATS[format_]
     unread = Export(
-        pool=cast("Pool", None),
         connection=cast("psycopg.AsyncConnection[Any]", None),
         about={"exported_at": "2025-06-16T09:00:00.000Z", "user": {}, "range": {}, "tz": "UTC"},
         resources=list(RESOURCES),

@@ -147,7 +147,7 @@ def last_at(server: EmbeddedPostgres, statement: str) -> int:
     return count
 
 
-def test_long_reads_and_exports_are_answered_by_the_replica(
+def test_long_reads_are_answered_by_the_replica_and_exports_by_the_primary(
     pair: Pair, client: TestClient, alice: Person
 ) -> None:
     headers = alice.headers()
@@ -158,9 +158,12 @@ def test_long_reads_and_exports_are_answered_by_the_replica(
         """Read again until the replica was quick enough; on a busy machine it is not each time."""
         assert apps(client, headers) == ["Code"]
         assert '"Code"' in client.get("/api/v1/export?format=ndjson", headers=headers).text
-        return [last_at(pair.replica, each) for each in (USAGE_STATEMENT, "ROLLBACK")] == [1, 1]
+        return last_at(pair.replica, USAGE_STATEMENT) == 1
 
-    wait_for(read_there, "the replica answers a long read and an export")
+    wait_for(read_there, "the replica answers a long read")
+    # An export ends with it. A lock in the replay would break one off that has begun at the replica.
+    assert last_at(pair.replica, "ROLLBACK") == 0
+    assert last_at(pair.primary, "ROLLBACK") == 1
     assert client.get("/healthz").json()["replica"]["lag_ms"] < 1000
 
 
