@@ -225,19 +225,19 @@ class Replica:
 
     async def _look(self) -> None:
         started = time.monotonic()
-        try:
+        present: PGresult | None = None
+        # A read asks the primary itself, so a slow primary does not count against the replica.
+        with suppress(TimeoutError, psycopg.Error):
             async with asyncio.timeout(_ANSWER_S):
                 (present,) = await self.primary.run((LOG_POSITION,))
-        except (TimeoutError, psycopg.Error):
-            # Without the primary there is no read, and nothing to compare with.
-            return
-        if present.get_value(0, 0) is None:
+        if present is not None and present.get_value(0, 0) is None:
             self._become(
                 State("away"), "the primary is in recovery, or its synchronous_commit is off"
             )
             return
-        # Without a new position, it is at least seen whether the replica is still one.
-        position = Position.of(present) or self._position
+        # Without a new position, it is at least seen whether the replica still answers: reads that wait for one
+        # that does not must fail, so that the primary answers them.
+        position = (None if present is None else Position.of(present)) or self._position
         if position is None:
             return
         self._position = position
@@ -254,8 +254,11 @@ class Replica:
             else:
                 self._become(State("away"), _text(error))
         else:
-            self._ok_at = started
-            self._become(State("ok", _since_ms(started)))
+            if present is None:
+                self._become(State("ok"))
+            else:
+                self._ok_at = started
+                self._become(State("ok", _since_ms(started)))
 
     def _become(self, state: State, reason: str = "") -> None:
         """Change the state. Reads that wait for a replica without an answer fail, and go to the primary."""

@@ -5,7 +5,8 @@ import os
 import signal
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -299,6 +300,87 @@ def test_no_read_fails_while_the_replica_is_killed_and_it_is_used_again_when_it_
     assert set(statuses) == {200}
     apps(client, headers)
     assert last_at(pair.replica, USAGE_STATEMENT) > 0
+
+
+@contextmanager
+def stopped(server: EmbeddedPostgres) -> Iterator[None]:
+    """No process of the server runs for the time of the block; its connections stay open, and are silent."""
+    process = server._process
+    assert process is not None
+    pids = [process.pid, *children(process.pid)]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+
+
+def children(parent: int) -> list[int]:
+    """Return the processes that ``parent`` has started."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        # A process may end while the others are read.
+        with suppress(OSError):
+            _, _, after_name = path.read_text().rpartition(") ")
+            if int(after_name.split()[1]) == parent:
+                found.append(int(path.parent.name))
+    return found
+
+
+def test_a_replica_that_is_silent_costs_no_read(
+    pair: Pair, client: TestClient, alice: Person
+) -> None:
+    headers = alice.headers()
+    apps(client, headers)
+
+    def status_of(_: int) -> int:
+        return client.get(USAGE, headers=headers).status_code
+
+    with ThreadPoolExecutor(4) as readers:
+        with stopped(pair.replica):
+            # They are sent to the replica, which has been well until now.
+            waiting = readers.map(status_of, range(4))
+            wait_for(lambda: status(client) == "away", "the replica is away")
+            statuses = [*waiting, client.get(USAGE, headers=headers).status_code]
+            exported = client.get("/api/v1/export", headers=headers).status_code
+            reasons = findings(pair)
+        wait_for_replica(client)
+
+    assert statuses == [200, 200, 200, 200, 200]
+    assert exported == 200
+    assert len(reasons) == 1
+    assert "the replica of SVC_READER_REPLICA_URL is not used" in reasons[0]
+    assert findings(pair) == ["the replica has what the primary has"]
+
+
+def test_a_silent_replica_is_noticed_while_the_primary_hangs(pair: Pair, alice: Person) -> None:
+    assert asyncio.run(states_while_both_are_silent(pair)) == ["ok", "away", "ok"]
+
+
+async def states_while_both_are_silent(pair: Pair) -> list[str]:
+    """Return the states of the replica while the primary, then the replica too, and then none is silent."""
+    reader = Reader.of(pair.chosen)
+
+    async def becomes(wanted: str) -> str:
+        await wait_for_async(lambda: reader.replica_state.status == wanted, f"it is {wanted}")
+        return reader.replica_state.status
+
+    try:
+        async with reader.replica_watched():
+            await becomes("ok")
+            reader.quick.halt()
+            # A look without the primary does not know how far the replica is behind.
+            await wait_for_async(lambda: reader.replica_state.lag_ms is None, "a look")
+            states = [reader.replica_state.status]
+            with stopped(pair.replica):
+                states.append(await becomes("away"))
+            reader.quick.resume()
+            states.append(await becomes("ok"))
+            return states
+    finally:
+        reader.close()
 
 
 def test_a_read_that_the_replay_cancels_is_repeated_at_the_primary(
