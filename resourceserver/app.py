@@ -80,6 +80,8 @@ def create(
         depth=1,
         patience_s=PATIENT_S,
         prepare=chosen.prepare,
+        # For large batches, unless there is one connection for all.
+        giving_way=min(1, chosen.ingest_connections - 1),
     )
     exports = Pool.to(database.login(chosen, "reader"), size=chosen.export_connections)
     size = chosen.connections_of_jobs

@@ -647,14 +647,17 @@ class Pipelines:
         depth: int,
         patience_s: float,
         prepare: bool,
-        gives_way: bool = False,
+        giving_way: int = 0,
     ) -> "Pipelines":
         """Return ``size`` connections to ``url``, each for at most ``depth`` requests at a time.
 
-        They connect at the first request. An answer may take ``patience_s`` seconds. The work of connections
-        that give way does not keep the others waiting for a processor.
+        They connect at the first request. An answer may take ``patience_s`` seconds. The last ``giving_way``
+        of them give way: their work does not keep the others waiting for a processor.
         """
-        pipelines = tuple(Pipeline(url, prepare, patience_s, gives_way) for _ in range(size))
+        pipelines = tuple(
+            Pipeline(url, prepare, patience_s, gives_way=number >= size - giving_way)
+            for number in range(size)
+        )
         return cls(pipelines, asyncio.Semaphore(size * depth))
 
     async def run(
@@ -664,10 +667,13 @@ class Pipelines:
         sequel: Sequel | None = None,
         may_repeat: bool = True,
         person: Hashable = None,
+        gives_way: bool = False,
     ) -> Results:
         """Return the results of ``steps``, and of ``sequel``'s after them.
 
-        ``person`` is the one whose request it is, if that is known. ``sequel`` takes further round trips, and
+        ``person`` is the one whose request it is, if that is known. ``gives_way`` is for those that others
+        should not wait for: of free connections, they take one that gives way, and other requests one that
+        does not. ``sequel`` takes further round trips, and
         connections with one request at a time. ``may_repeat`` is for reads: they are sent once more if their
         connection was lost, when they may already have been executed. Steps that failed because of an
         outdated prepared statement are sent once more in any case: the error rolled their transaction back,
@@ -678,7 +684,7 @@ class Pipelines:
         if self.halted.is_set():
             self.places.release()
             raise psycopg.OperationalError("the database does not answer")
-        pipeline = self._pipeline_for(person)
+        pipeline = self._pipeline_for(person, gives_way=gives_way)
         pipeline.requests += 1
         pipeline.people[person] += 1
         try:
@@ -695,12 +701,14 @@ class Pipelines:
                 del pipeline.people[person]
             self.places.release()
 
-    def _pipeline_for(self, person: Hashable) -> Pipeline:
+    def _pipeline_for(self, person: Hashable, *, gives_way: bool) -> Pipeline:
         if person is not None:
             for pipeline in self.pipelines:
                 if person in pipeline.people:
                     return pipeline
-        return min(self.pipelines, key=lambda pipeline: pipeline.requests)
+        return min(
+            self.pipelines, key=lambda each: (each.requests, each.gives_way is not gives_way)
+        )
 
     async def _take_place(self) -> None:
         if not self.places.locked():

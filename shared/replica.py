@@ -135,7 +135,7 @@ class Replica:
                 depth=1,
                 patience_s=patience_s,
                 prepare=chosen.prepare,
-                gives_way=True,
+                giving_way=chosen.patient_connections,
             ),
             Pipelines.to(
                 url,

@@ -182,7 +182,7 @@ class Reader:
                 depth=1,
                 patience_s=PATIENT_S,
                 prepare=chosen.prepare,
-                gives_way=True,
+                giving_way=chosen.patient_connections,
             ),
             Turns(chosen.patient_connections, MOST_PATIENT, name="long_reads"),
             Turns(

@@ -245,7 +245,9 @@ def _route(
             verdict, columns = validate() if is_small else await _in_turn(load.thread, validate)
             # A large body keeps its place until it is written, because its rows wait in memory.
             async with load.writing.place(who.token.user_id):
-                written = await write(writers, who, stream, verdict.rows, columns)
+                written = await write(
+                    writers, who, stream, verdict.rows, columns, gives_way=not is_small
+                )
             render = partial(_rendered, stream, verdict, written, now_ms)
             rendered = render() if is_small else await _in_turn(load.thread, render)
         return Response(rendered, headers=PRIVATE, media_type="application/json")
@@ -397,10 +399,17 @@ class Written(NamedTuple):
 
 
 async def write(
-    writers: Pipelines, who: Credential, stream: Stream, rows: list[Row], columns: Columns
+    writers: Pipelines,
+    who: Credential,
+    stream: Stream,
+    rows: list[Row],
+    columns: Columns,
+    *,
+    gives_way: bool = False,
 ) -> Written:
     """Write ``rows``, given as ``columns``, in one transaction.
 
+    It takes a connection that gives way to others if ``gives_way`` and one is free.
     Raises Unauthorized, InsufficientScope and DatabaseUnavailable; then nothing was written.
     """
     if not rows:
@@ -429,7 +438,9 @@ async def write(
 
     try:
         # A write is never repeated here: only the tracker knows that a batch was not answered.
-        results = await writers.run(steps, sequel=Sequel(then, following), may_repeat=False)
+        results = await writers.run(
+            steps, sequel=Sequel(then, following), may_repeat=False, gives_way=gives_way
+        )
     except (ForeignKeyViolation, NotNullViolation) as error:
         # The device or the whole account was deleted between two statements.
         raise DatabaseUnavailable from error

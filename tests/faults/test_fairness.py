@@ -2,8 +2,10 @@
 
 import gzip
 import json
+import os
 import random
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -18,7 +20,7 @@ import pytest
 
 from resourceserver.api import arrival, turns
 from resourceserver.ingest.route import LARGE_BODIES
-from shared import web
+from shared import priority, web
 from tests.conftest import Person, person
 from tests.waiting import wait_for, wait_for_rivals
 
@@ -235,6 +237,52 @@ def test_a_client_that_sends_a_refused_body_to_its_end_sees_the_503(
         assert b"\r\nretry-after: " in answer
         assert b"other large batches are being written" in answer
     assert (is_closed, is_given_up) == (True, True)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux has priorities of processes")
+def test_a_large_batch_is_written_at_a_lower_priority_if_such_a_connection_is_free(
+    client: httpx2.Client, alice: Person, bob: Person, owner: Rows
+) -> None:
+    hers, his = alice.headers(*SCOPES), bob.headers(*SCOPES)
+    usual = os.getpriority(os.PRIO_PROCESS, 0)
+
+    def send_many(headers: dict[str, str]) -> httpx2.Response:
+        event = {"app": "Code", "started_at": "2025-06-16T09:00:00Z", "duration_ms": 1000}
+        events = [event | {"idempotency_key": str(uuid4())} for _ in range(1000)]
+        return client.post("/api/v1/ingest/app-sessions", json={"events": events}, headers=headers)
+
+    with ThreadPoolExecutor() as background:
+        with owner.transaction():
+            owner.execute("lock table activity.app_session in access exclusive mode")
+            asked = ask_at_once(background, 1, lambda: send(client, his))
+            wait_for_rivals(owner, 1)
+            of_a_small_one = rivals(owner)
+            asked += ask_at_once(background, 1, lambda: send_many(hers))
+            wait_for_rivals(owner, 2)
+            of_a_large_one = rivals(owner) - of_a_small_one
+            # It waits for no connection that gives way.
+            asked += ask_at_once(background, 1, lambda: send_many(his))
+            wait_for_rivals(owner, 3)
+            of_another = rivals(owner) - of_a_small_one - of_a_large_one
+            reached = [
+                os.getpriority(os.PRIO_PROCESS, pid)
+                for (pid,) in (of_a_small_one, of_a_large_one, of_another)
+            ]
+        accepted = [each.result().json()["accepted"] for each in asked]
+
+    assert reached == [usual, priority.LOWER, usual]
+    assert accepted == [1, 1000, 1000]
+
+
+def rivals(owner: Rows) -> set[int]:
+    """Return the processes of the database that wait for a lock."""
+    return {
+        pid
+        for (pid,) in owner.execute(
+            "select distinct pid from pg_locks join pg_stat_activity using (pid) "
+            "where datname = current_database() and not granted"
+        )
+    }
 
 
 def heavy_batch() -> bytes:

@@ -43,7 +43,7 @@ def test_connections_for_long_questions_give_way(deployment: Settings, gives_way
             depth=1,
             patience_s=20,
             prepare=True,
-            gives_way=gives_way,
+            giving_way=int(gives_way),
         )
         try:
             (answer,) = await connections.run(((PID, {}),))
