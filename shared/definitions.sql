@@ -35,36 +35,28 @@ unreported as (
                offset 0
            ) as day
      where day.starts_at < day.ends_at
-       and not exists (
-               select
-                 from activity.app_session
-                where user_id = %(user_id)s
-                  and started_at >= day.starts_at
-                  and started_at < day.ends_at
-           )
-       and not exists (
-               select
-                 from activity.coding_session
-                where user_id = %(user_id)s
-                  and started_at >= day.starts_at
-                  and started_at < day.ends_at
-           )
-       and not exists (
-               select
+       -- From the latest session back: the first one read decides about a day with any. Beside `exists`, the order
+       -- would be ignored.
+       and (
+               select true
                  from activity.app_session
                 where user_id = %(user_id)s
                   and started_at > day.day_before
-                  and started_at < day.starts_at
-                  and ended_at > day.starts_at
-           )
-       and not exists (
-               select
+                  and started_at < day.ends_at
+                  and (started_at >= day.starts_at or ended_at > day.starts_at)
+                order by started_at desc
+                limit 1
+           ) is null
+       and (
+               select true
                  from activity.coding_session
                 where user_id = %(user_id)s
                   and started_at > day.day_before
-                  and started_at < day.starts_at
-                  and ended_at > day.starts_at
-           )
+                  and started_at < day.ends_at
+                  and (started_at >= day.starts_at or ended_at > day.starts_at)
+                order by started_at desc
+                limit 1
+           ) is null
        and not exists (
                select
                  from activity.removed_day as removed
