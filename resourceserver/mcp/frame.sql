@@ -2,8 +2,9 @@
 -- its columns as parameters. So a part can be the very statement of an endpoint, although only the database knows
 -- the person's time zone.
 --
--- A frame's statement begins with `today`, and has the columns tz, today, week_starts_on, first_day, last_day,
--- starts_at, ends_at and scopes, and those that its parts need.
+-- A frame's statement has a `frame`, which begins with `today`, and ends with `framed`. The columns of `frame` are tz,
+-- today, week_starts_on, first_day, last_day, starts_at, ends_at and scopes, and those that its parts need; `framed`
+-- adds the members of every answer, so that these take no statement of their own.
 
 -- fragment: today
 -- `today`: the current day in the requested zone, or in the caller's own.
@@ -283,38 +284,21 @@ frame as (
 -- The scopes of the token, a column of every frame.
 string_to_array(current_setting('svc.scopes'), ' ') as scopes
 
--- name: period
--- The days of a period.
---include answer
-with
---include today
---include period
-framed as (
-    select *
-      from frame
-)
-select framed.*,
---include frame_scopes
-  from framed
---include end_of_answer
-
--- name: framed
--- The members of every answer.
---include answer
-with
---include frame
+-- fragment: framed
+-- The end of a frame's statement: `frame`, which the statement has before it, with the members of every answer.
+-- needs: frame (ends_at, first_day, last_day, starts_at, today, tz)
 --include gap
 framed as (
     select *
       from frame
 )
-select json_build_object(
-           'from', frame.first_day,
-           'to', frame.last_day,
-           'starts_at', svc.instant(frame.starts_at),
-           'ends_at', svc.instant(frame.ends_at)
+select framed.*,
+       json_build_object(
+           'from', framed.first_day,
+           'to', framed.last_day,
+           'starts_at', svc.instant(framed.starts_at),
+           'ends_at', svc.instant(framed.ends_at)
        ) as range,
-       frame.tz,
        svc.instant(now()) as generated_at,
        (
            select coalesce(
@@ -330,7 +314,24 @@ select json_build_object(
            select removed_before
              from activity.raw_limit
             where user_id = %(user_id)s
-              and removed_before > frame.first_day
+              and removed_before > framed.first_day
        ) as removed_before
-  from framed as frame
+  from framed
+
+-- name: period
+-- The days of a period.
+--include answer
+with frame as (
+    with
+--include today
+--include period
+    framed as (
+        select *
+          from frame
+    )
+    select framed.*,
+--include frame_scopes
+      from framed
+),
+--include framed
 --include end_of_answer

@@ -187,7 +187,8 @@ class Tool:
     answer: type[BaseModel]
     """The model of the answer; tests validate every answer with it."""
     frame: str
-    """A statement with one row: the days of the answer, and the columns that its parts share."""
+    """A statement with one row: the days of the answer, the columns that its parts share, and the members of
+    every answer, unless its answers are not framed."""
     parts: tuple[Part, ...]
     finish: Callable[[dict[str, Any]], dict[str, Any]] | None = None
     """Combines the parts and the ``frame`` into the answer. A part that was left out is null. The frame of a
@@ -208,16 +209,12 @@ class Tool:
     @cached_property
     def statements(self) -> dict[str, Statement]:
         """The statements that an answer may consist of, by name; ``frame`` comes first."""
-        further = [part.further.statements for part in self._all_parts if part.further is not None]
+        further = [part.further.statements for part in self.parts if part.further is not None]
         return {"frame": pipeline.statement(self.frame)} | {
             name: statement
-            for named in ({part.name: part.statement for part in self._all_parts}, *further)
+            for named in ({part.name: part.statement for part in self.parts}, *further)
             for name, statement in named.items()
         }
-
-    @property
-    def _all_parts(self) -> tuple[Part, ...]:
-        return (_FRAMED, *self.parts) if self.is_framed else self.parts
 
     def question(self, given: Arguments) -> Question:
         """Return the statements for these arguments."""
@@ -226,7 +223,7 @@ class Tool:
         def parts(frame: dict[str, Any]) -> dict[str, Step]:
             wanted = {
                 part: part.values(frame, values)
-                for part in self._all_parts
+                for part in self.parts
                 if part.is_wanted(given) and (part.scope is None or part.scope in frame["scopes"])
             }
             return {
@@ -237,12 +234,12 @@ class Tool:
             frame = json.loads(answers["frame"])
             return {
                 name: step
-                for part in self._all_parts
+                for part in self.parts
                 for name, step in part.more(frame, values, answers).items()
             }
 
         frame, *statements = self.statements.values()
-        is_further = any(part.further is not None for part in self._all_parts)
+        is_further = any(part.further is not None for part in self.parts)
         return Question((frame, values), tuple(statements), parts, more if is_further else None)
 
     def scopes(self, given: Arguments | None = None) -> tuple[str, ...]:
@@ -285,9 +282,11 @@ class Tool:
             rows = {part.name: part.row(answers) for part in self.parts}
             return _json(self.finish(rows | {"frame": known}))
         answer: dict[str, Any] = {"truncated": False, "not_yet": self._not_yet(frame)}
-        for part in self._all_parts:
+        if frame is not None:
+            answer |= {name: frame[name] for name in _COMMON}
+        for part in self.parts:
             row = part.row(answers)
-            answer |= (row or {}) if part.name in _MEMBERS else {part.name: row}
+            answer |= (row or {}) if part.name == "answer" else {part.name: row}
         if frame is not None:
             answer["today"] = texts.day(date.fromisoformat(frame["today"]))
         if isinstance(given, InPeriod) and (note := given.note(ZoneInfo(answer["tz"]))) is not None:
@@ -424,10 +423,8 @@ def load(path: Path, *fragments: Path) -> dict[str, str]:
     return queries.load(_FRAME, *fragments, path)
 
 
-_FRAMED: Final = Part(queries.load(_FRAME)["framed"], name="framed")
-"""The part that every answer has."""
-_MEMBERS: Final = ("framed", "answer")
-"""The parts whose columns are members."""
+_COMMON: Final = ("range", "tz", "generated_at", "data_gaps", "removed_before")
+"""The columns of a frame that are members of every answer."""
 
 
 def output_schema(answer: type[BaseModel]) -> dict[str, Any]:

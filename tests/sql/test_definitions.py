@@ -286,16 +286,9 @@ def test_the_reason_for_a_category_follows_the_rule_too(load: Callable[..., Read
 
 
 def gaps(readers: Readers) -> int:
-    days = {f"{name}_day": DAY.date() for name in ("frame_first", "frame_last")}
-    found = readers.row(
-        "framed",
-        frame_tz="UTC",
-        frame_today=DAY.date(),
-        frame_week_starts_on=1,
-        frame_starts_at=DAY,
-        frame_ends_at=DAY + timedelta(days=1),
-        **days,
-    )
+    given = dict.fromkeys(("period", "first_instant", "last_instant", "first_local", "last_local"))
+    days = {"first_day": DAY.date(), "last_day": DAY.date()}
+    found = readers.row("period", **given, **days)
     return sum(gap["days"] for gap in found["data_gaps"])
 
 

@@ -2,33 +2,36 @@
 -- The days of the period, or as many of the last of them as are read. Hours cover at most as many days as a request
 -- with dates may have, because the first day of "all" may have a wrong year.
 --include answer
-with
+with frame as (
+    with
 --include today
 --include period
-looked_at as (
-    select case
-               when %(kind)s::text = 'app' and 'device' = any (%(group_by)s::text[])
-                   then greatest(first_day, last_day - 183)
-               when 'hour' = any (%(group_by)s::text[])
-                   then greatest(first_day, last_day - %(most_days)s::integer)
-               else first_day
-           end as first_day
-      from frame
-)
-select frame.tz,
-       frame.today,
-       frame.week_starts_on,
-       looked_at.first_day,
-       frame.last_day,
-       case
-           when looked_at.first_day = frame.first_day then frame.starts_at
-           else svc.day_start(looked_at.first_day, frame.tz)
-       end as starts_at,
-       frame.ends_at,
-       looked_at.first_day > frame.first_day as is_cut,
+    looked_at as (
+        select case
+                   when %(kind)s::text = 'app' and 'device' = any (%(group_by)s::text[])
+                       then greatest(first_day, last_day - 183)
+                   when 'hour' = any (%(group_by)s::text[])
+                       then greatest(first_day, last_day - %(most_days)s::integer)
+                   else first_day
+               end as first_day
+          from frame
+    )
+    select frame.tz,
+           frame.today,
+           frame.week_starts_on,
+           looked_at.first_day,
+           frame.last_day,
+           case
+               when looked_at.first_day = frame.first_day then frame.starts_at
+               else svc.day_start(looked_at.first_day, frame.tz)
+           end as starts_at,
+           frame.ends_at,
+           looked_at.first_day > frame.first_day as is_cut,
 --include frame_scopes
-  from frame
- cross join looked_at
+      from frame
+     cross join looked_at
+),
+--include framed
 --include end_of_answer
 
 -- fragment: breakdown_slots

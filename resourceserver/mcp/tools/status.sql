@@ -1,21 +1,24 @@
 -- name: status_frame
 -- The last fourteen days.
 --include answer
-with
+with frame as (
+    with
 --include today
-frame as (
-    select tz,
-           date as today,
-           week_starts_on,
-           date - 13 as first_day,
-           date as last_day
-      from today
-)
-select frame.*,
-       svc.day_start(first_day, tz) as starts_at,
-       svc.day_start(last_day + 1, tz) as ends_at,
+    frame as (
+        select tz,
+               date as today,
+               week_starts_on,
+               date - 13 as first_day,
+               date as last_day
+          from today
+    )
+    select frame.*,
+           svc.day_start(first_day, tz) as starts_at,
+           svc.day_start(last_day + 1, tz) as ends_at,
 --include frame_scopes
-  from frame
+      from frame
+),
+--include framed
 --include end_of_answer
 
 -- name: get_data_status
