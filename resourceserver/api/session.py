@@ -229,9 +229,9 @@ class Reader:
     async def read_parts(self, who: Credential, question: Question) -> dict[str, bytes]:
         """Return the value of the question's ``frame``, and of each of its parts by name.
 
-        It takes two round trips, and another for each call of ``more``. All parts together have the time of
-        one statement, and if one fails, there is no answer. Raises Unauthorized, InsufficientScope and
-        DatabaseUnavailable.
+        It takes two round trips, and another for each call of ``more``. Parts with the same statement and the
+        same parameters run once. All parts together have the time of one statement, and if one fails, there
+        is no answer. Raises Unauthorized, InsufficientScope and DatabaseUnavailable.
         """
         frame, values = question.frame
         common = {"user_id": who.token.user_id}
@@ -242,26 +242,32 @@ class Reader:
             (frame, {**values, **common}),
         )
         names = ["frame"]
+        repeated = _Repeated()
 
         def following(results: Results) -> Sequence[Step] | Unfinished:
             if len(results) == len(first):
                 # A repeated transaction calls this again from the start.
                 del names[1:]
+                repeated.forget()
             received = _answers(names, results[len(first) - 1 :])
             if None in received.values():
                 return [(pipeline.COMMIT, {})]
             answers = {name: value for name, value in received.items() if value is not None}
             is_first = len(names) == 1
-            wanted: Mapping[str, Step] = {}
-            if is_first:
-                wanted = question.parts(json.loads(answers["frame"]))
-            elif question.more is not None:
-                wanted = question.more(answers)
-            names.extend(wanted)
             steps: list[Step] = []
-            for statement, own in wanted.values():
-                steps.append((_LIMIT_ANSWER, {"limit_ms": self.parts_ms}))
-                steps.append((statement, {**own, **common}))
+            while not steps:
+                wanted: Mapping[str, Step] = {}
+                if is_first:
+                    wanted = question.parts(json.loads(answers["frame"]))
+                elif question.more is not None:
+                    wanted = question.more(repeated.added(answers))
+                if not wanted:
+                    break
+                is_first = False
+                for name, (statement, own) in repeated.new(wanted).items():
+                    names.append(name)
+                    steps.append((_LIMIT_ANSWER, {"limit_ms": self.parts_ms}))
+                    steps.append((statement, {**own, **common}))
             if steps and question.more is not None:
                 return Unfinished(steps)
             return [*steps, (pipeline.COMMIT, {})]
@@ -280,7 +286,7 @@ class Reader:
             # Every part has a row, unless its user was deleted after the session was opened.
             raise Unauthorized.invalid_token(who.scopes)
         self.accept(who)
-        return answer
+        return repeated.added(answer)
 
     async def know(self, who: Credential) -> None:
         """Check that the token is valid, before its requests count for its owner.
@@ -408,6 +414,43 @@ class Reader:
         for connections in (self.quick, self.patient, self.first_uses, self.replica):
             if connections is not None:
                 connections.close()
+
+
+@dataclass(frozen=True)
+class _Repeated:
+    """The parts of an answer that have the statement and the parameters of an earlier part.
+
+    All parts see the data as of one moment, so they would have the same answer.
+    """
+
+    ran: dict[bytes, list[tuple[str, Mapping[str, Any]]]] = field(default_factory=dict)
+    """The parts that run, with their parameters, by the names of their statements."""
+    names: dict[str, str] = field(default_factory=dict)
+    """The name of the part that runs, for each one that repeats it."""
+
+    def new(self, wanted: Mapping[str, Step]) -> dict[str, Step]:
+        """Return those of ``wanted`` that repeat no earlier part."""
+        found: dict[str, Step] = {}
+        for name, (statement, values) in wanted.items():
+            used = {each: values[each] for each in statement.parameters if each in values}
+            alike = self.ran.setdefault(statement.name, [])
+            earlier = next((known for known, given in alike if given == used), None)
+            if earlier is None:
+                alike.append((name, used))
+                found[name] = (statement, values)
+            else:
+                self.names[name] = earlier
+        return found
+
+    def added(self, answers: Mapping[str, bytes]) -> dict[str, bytes]:
+        """Return ``answers`` with those of the repeated parts that have one."""
+        again = {name: answers[ran] for name, ran in self.names.items() if ran in answers}
+        return {**answers, **again}
+
+    def forget(self) -> None:
+        """Forget all parts."""
+        self.ran.clear()
+        self.names.clear()
 
 
 def _answers(names: Sequence[str], results: Results) -> dict[str, bytes | None]:

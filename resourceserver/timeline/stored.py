@@ -14,6 +14,9 @@ from shared.pipeline import Step
 METRICS: Final = frozenset(get_args(ActivityMetric)) - {"session_count"}
 """The metrics that stored summaries have."""
 
+_STORED_TOGETHER: Final = metrics.by_statement(name for name in metrics.METRICS if name in METRICS)
+"""The metrics that stored summaries have, by the statements that compute them."""
+
 _Run = tuple[str, int, int]
 """A statement, and the places of the first of some successive days and of the first day after them."""
 MOST_RUNS: Final = 4
@@ -21,7 +24,11 @@ MOST_RUNS: Final = 4
 
 
 def steps(names: Iterable[str], query: Mapping[str, Any]) -> dict[str, Step]:
-    """Return the statements that compute the metrics ``names`` on the days that no stored summary has."""
+    """Return the statements that compute the metrics ``names`` on the days that no stored summary has.
+
+    Where summaries have a metric, its statement computes all that they have of it: that costs as much, and
+    questions about several metrics of the same days then have the same step, which runs once.
+    """
     slots = query["slots"]
     reported = [*(query["stored"] or {}), *query["reported"]]
     named: dict[_Run, list[str]] = {}
@@ -34,7 +41,7 @@ def steps(names: Iterable[str], query: Mapping[str, Any]) -> dict[str, Step]:
         found[_key((statement, begin, end))] = (
             metrics.STATEMENTS[statement],
             metrics.values(
-                of_run,
+                _STORED_TOGETHER[statement] if METRICS.issuperset(of_run) else of_run,
                 days,
                 reported=[day for day in reported if days["dates"][0] <= day <= days["dates"][-1]],
             ),

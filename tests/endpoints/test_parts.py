@@ -23,7 +23,8 @@ DEVICES = pipeline.statement(
     "select json_agg(name order by name)::text from activity.device where user_id = %(user_id)s"
 )
 MEETING = pipeline.statement("select 'met' from (select svc.meet()) as met")
-SLEEP = pipeline.statement("select 'slept' from (select pg_sleep(0.4)) as slept")
+SLEEP = pipeline.statement("select %(n)s::integer::text from (select pg_sleep(0.4)) as slept")
+ECHO = pipeline.statement("select %(text)s::text")
 BROKEN = pipeline.statement("select (1 / %(n)s::integer)::text")
 LOCK = 4711
 """An advisory lock for which a part waits, so that a test can do something between two parts."""
@@ -82,11 +83,10 @@ def test_parts_get_the_columns_of_the_frame_and_answer_by_name(
     deployment: Settings, alice: Person
 ) -> None:
     device(alice, "laptop")
-    echo = pipeline.statement("select %(text)s::text")
     question = Question(
         (FRAME, {}),
-        (echo, DEVICES),
-        lambda frame: {"zone": (echo, {"text": frame["zone"]}), "devices": (DEVICES, {})},
+        (ECHO, DEVICES),
+        lambda frame: {"zone": (ECHO, {"text": frame["zone"]}), "devices": (DEVICES, {})},
     )
 
     async def use(reader: Reader) -> None:
@@ -102,17 +102,16 @@ def test_answers_decide_about_further_statements_until_there_are_none(
     deployment: Settings, alice: Person
 ) -> None:
     device(alice, "laptop")
-    echo = pipeline.statement("select %(text)s::text")
 
     def more(answers: Mapping[str, bytes]) -> Parts:
         if "third" in answers:
             return {}
         newest = "third" if "second" in answers else "second"
         before = answers["second" if "second" in answers else "first"].decode()
-        return {newest: (echo, {"text": f"{before} {newest}"}), f"{newest}_devices": (DEVICES, {})}
+        return {newest: (ECHO, {"text": f"{before} {newest}"}), f"{newest}_devices": (DEVICES, {})}
 
     question = Question(
-        (FRAME, {}), (echo, DEVICES), lambda _: {"first": (echo, {"text": "first"})}, more
+        (FRAME, {}), (ECHO, DEVICES), lambda _: {"first": (ECHO, {"text": "first"})}, more
     )
 
     async def use(reader: Reader) -> None:
@@ -126,6 +125,36 @@ def test_answers_decide_about_further_statements_until_there_are_none(
             "third": b"first second third",
             "third_devices": b'["laptop"]',
         }
+
+    with_reader(deployment, use)
+
+
+def test_parts_with_the_same_statement_and_parameters_run_once(
+    deployment: Settings, alice: Person
+) -> None:
+    drawn = pipeline.statement("select %(n)s::text || ' ' || random()::text")
+
+    def more(answers: Mapping[str, bytes]) -> Parts:
+        return {} if "later" in answers else {"later": (drawn, {"n": "1", "unused": True})}
+
+    question = Question(
+        (FRAME, {}),
+        (drawn,),
+        lambda _: {
+            "first": (drawn, {"n": "1"}),
+            "again": (drawn, {"n": "1"}),
+            "other": (drawn, {"n": "2"}),
+        },
+        more,
+    )
+
+    async def use(reader: Reader) -> None:
+        answer = await reader.read_parts(credential(alice), question)
+        next_answer = await reader.read_parts(credential(alice), question)
+
+        assert answer["first"] == answer["again"] == answer["later"]
+        assert answer["other"].startswith(b"2 ")
+        assert next_answer["first"] == next_answer["later"] != answer["first"]
 
     with_reader(deployment, use)
 
@@ -155,7 +184,8 @@ def test_all_parts_share_one_snapshot(
     deployment: Settings, alice: Person, owner: psycopg.Connection[Any]
 ) -> None:
     device(alice, "laptop")
-    question = asking({"before": (DEVICES, {}), "meeting": (MEETING, {}), "after": (DEVICES, {})})
+    again = pipeline.statement(DEVICES.text.decode().replace("$1", "%(user_id)s") + " -- again")
+    question = asking({"before": (DEVICES, {}), "meeting": (MEETING, {}), "after": (again, {})})
 
     async def use(reader: Reader) -> None:
         who = credential(alice)
@@ -186,7 +216,7 @@ def is_waited_for(owner: psycopg.Connection[Any]) -> bool:
 
 
 def test_parts_that_are_too_slow_only_together_are_503(deployment: Settings, alice: Person) -> None:
-    slow: Parts = {f"part_{n}": (SLEEP, {}) for n in range(4)}
+    slow: Parts = {f"part_{n}": (SLEEP, {"n": n}) for n in range(4)}
 
     async def use(reader: Reader) -> None:
         hurried = replace(reader, parts_ms=1000)
@@ -209,7 +239,7 @@ PID = pipeline.statement("select pg_backend_pid()::text")
 def test_an_error_in_any_part_fails_the_answer_and_not_the_next_one(
     deployment: Settings, alice: Person, place: int
 ) -> None:
-    parts: Parts = {f"part_{n}": (PID, {}) for n in range(3)}
+    parts: Parts = {f"part_{n}": (ECHO, {"text": str(n)}) for n in range(3)}
     parts[f"part_{place}"] = (BROKEN, {"n": 0})
 
     async def use(reader: Reader) -> None:
