@@ -427,43 +427,35 @@ requested_ms as (
 --include decided_category
 --include decided_labels
 --include placed_segments
--- The last row has no segment: it ends the detour that is open at the end.
+-- The last row has no segment: it ends the detour that is open at the end. `other_ms` is the tracked time in segments
+-- that are not productive, up to the end of each. Doubles hold these sums exactly and are added up several times as
+-- fast as numbers of 64 bits. All functions share one window, whose rows are then read once.
 segment as (
     select starts_ms,
            ends_ms,
            is_productive,
+           own_other_ms,
            lead(place) over in_order as place_after,
-           coalesce(starts_ms - lag(ends_ms) over in_order > 300000, true) as is_after_pause
+           coalesce(starts_ms - lag(ends_ms) over in_order > 300000, true) as is_after_pause,
+           sum(own_other_ms) over in_order as other_ms
       from (
                select place,
                       starts_ms,
                       ends_ms,
-                      (select scores from label_map)[place] >= 1 as is_productive
+                      (select scores from label_map)[place] >= 1 as is_productive,
+                      case
+                          when (select scores from label_map)[place] >= 1 then 0
+                          else (ends_ms - starts_ms)::double precision
+                      end as own_other_ms
                  from placed
                 union all
                select null,
                       null,
                       null,
-                      false
+                      false,
+                      0
            ) as placed
-    window in_order as (order by starts_ms)
-),
--- Productive segments and those after a pause, and the tracked time in other segments before each. Doubles hold these
--- sums exactly and are added up several times as fast as numbers of 64 bits.
-turn as (
-    select *
-      from (
-               select *,
-                      is_productive or is_after_pause as is_turn,
-                      sum(
-                          case
-                              when is_productive or is_after_pause then 0
-                              else (ends_ms - starts_ms)::double precision
-                          end
-                      ) over (order by starts_ms) as other_ms
-                 from segment
-           ) as summed
-     where is_turn
+    window in_order as (order by starts_ms rows unbounded preceding)
 ),
 detour as (
     select began_ms,
@@ -473,10 +465,13 @@ detour as (
                select is_productive,
                       ends_ms as began_ms,
                       place_after as place,
-                      lead(other_ms) over in_order - other_ms as own_ms,
+                      -- The time between this and the next segment that is productive or comes after a pause.
+                      lead(other_ms - own_other_ms) over in_order - other_ms as own_ms,
                       lead(is_productive and not is_after_pause) over in_order as is_returned,
                       lead(starts_ms) over in_order as returned_ms
-                 from turn
+                 from segment
+                where is_productive
+                   or is_after_pause
                window in_order as (order by starts_ms)
            ) as left_work
      cross join requested_ms
