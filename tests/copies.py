@@ -53,10 +53,11 @@ class Copy:
         cwd: Path | None = None,
         files: tuple[int, int, int],
         pass_fds: Sequence[int] = (),
+        change: str = "",
     ) -> None:
         """Start ``svc`` with these words in a session of its own.
 
-        ``files`` are its standard input, output and error.
+        ``files`` are its standard input, output and error. ``change`` is Python that the copy runs before.
         """
         self.returncode: int | None = None
         self._control, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -64,7 +65,7 @@ class Copy:
             socket.send_fds(_original(), [b"\0"], [other.fileno()])
         (self.pid,) = _NUMBER.unpack(self._control.recv(_NUMBER.size))
         targets = [0, 1, 2, *pass_fds]
-        request = [list(command), dict(env), str(cwd or Path.cwd()), targets]
+        request = [list(command), dict(env), str(cwd or Path.cwd()), targets, change]
         socket.send_fds(self._control, [json.dumps(request).encode()], [*files, *pass_fds])
 
     def poll(self) -> int | None:
@@ -174,12 +175,13 @@ def _run(control: socket.socket) -> NoReturn:
         os.setsid()
         size = array.array("i").itemsize * 64
         text, descriptors, _, _ = socket.recv_fds(control, _LONGEST_REQUEST, size)
-        command, variables, directory, targets = json.loads(text)
+        command, variables, directory, targets, change = json.loads(text)
         _keep_open(descriptors, targets)
         os.environ.clear()
         os.environ.update(variables)
         os.chdir(directory)
         sys.argv = ["svc", *command]
+        exec(change, {})  # noqa: S102 -- a line of a test
         importlib.import_module("deploy.cli").main()
     except SystemExit as ended:
         status = ended.code if isinstance(ended.code, int) else int(ended.code is not None)

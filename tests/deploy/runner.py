@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Self
 
@@ -22,12 +22,26 @@ class Login:
     variables: dict[str, str] = field(repr=False)
     uid: int | None = None
     gid: int | None = None
+    change: str = ""
+    """Python that changes the program before ``svc up`` starts."""
+
+    @property
+    def has_copies(self) -> bool:
+        """Whether copies of a process (tests/copies.py) can stand for the processes of this user."""
+        return copies.ARE_POSSIBLE and replace(self, change="") == SELF
+
+    @property
+    def changed_command(self) -> tuple[str, ...]:
+        """The command of a changed program, where it is no copy."""
+        if not self.change:
+            return self.command
+        return (self.command[0], "-P", "-c", f"{self.change}\nfrom deploy import cli\ncli.main()")
 
     def run(
         self, variables: dict[str, str], *words: str, stdin: str = "", cwd: Path = Path("/")
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command of ``svc`` with these settings, and wait for its end."""
-        if self == SELF and copies.ARE_POSSIBLE:
+        """Run a command of ``svc`` with these settings, and wait for its end; it is not changed."""
+        if self.has_copies:
             return copies.run(words, env=self.variables | variables, stdin=stdin, cwd=cwd)
         return subprocess.run(
             [*self.command, *words],
@@ -79,14 +93,19 @@ class Runner:
             self.out.open("wb") as out,
             self.err.open("wb") as err,
         ):
-            if self.login == SELF and copies.ARE_POSSIBLE:
+            if self.login.has_copies:
                 # What it starts replaces the copy, and is a process with its own memory and variables.
                 files = (nothing.fileno(), out.fileno(), err.fileno())
                 return copies.Copy(
-                    ["up"], env=environment, cwd=self.cwd, files=files, pass_fds=[lifeline]
+                    ["up"],
+                    env=environment,
+                    cwd=self.cwd,
+                    files=files,
+                    pass_fds=[lifeline],
+                    change=self.login.change,
                 )
             return subprocess.Popen(
-                [*self.login.command, "up"],
+                [*self.login.changed_command, "up"],
                 stdin=nothing,
                 stdout=out,
                 stderr=err,

@@ -533,8 +533,7 @@ def paced_runner(data_dir: Path, ports: tuple[int, int], policy: str) -> Runner:
 
 def changed_runner(data_dir: Path, ports: tuple[int, int], change: str) -> Runner:
     """Start a runner in whose process a line of Python runs first."""
-    program = f"from deploy import cli; from deploy.runner import startup; {change}; cli.main()"
-    login = replace(SELF, command=(sys.executable, "-c", program))
+    login = replace(SELF, change=f"from deploy.runner import startup; {change}")
     chosen = {"SVC_DATA_DIR": str(data_dir)} | addresses(ports)
     return Runner(data_dir.parent, chosen, login=login)
 
