@@ -407,7 +407,8 @@ def _undo(chosen: Settings, text: str) -> None:
     click.echo(f"removed the records that import {import_id} added")
     if removed is not None:
         click.echo(
-            f"sums of days before {removed[0]} stay as they are, since single sessions of that time are removed"
+            f"sums of days before {removed[0]} stay as they are, since single sessions of that time are"
+            " removed"
         )
 
 

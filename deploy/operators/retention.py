@@ -16,7 +16,10 @@ SQL: Final = queries.load(Path(__file__).with_name("retention.sql"))
 _COLUMNS: Final = tuple(
     map(
         Column,
-        ("ACCOUNT", "OLDER THAN", "APP SESSIONS", "CODING SESSIONS", "WAITS FOR", "REMOVED BEFORE"),
+        (
+            *("ACCOUNT", "OLDER THAN", "APP SESSIONS", "CODING SESSIONS", "WAITS FOR"),
+            *("REMOVED BEFORE", "CLOSED BEFORE"),
+        ),
     )
 )
 _MOST_YEARS: Final = 100
@@ -34,7 +37,8 @@ def retention(chosen: Settings, years: int | None, *, is_json: bool) -> None:
     """List the accounts with sessions that are older than SVC_KEEP_RAW_YEARS, and how many.
 
     The command removes nothing: a worker does, a month of a person at a time, once the days are rolled up and
-    summed up. WAITS FOR is the first day that is not.
+    summed up. WAITS FOR is the first day that is not. Sessions before CLOSED BEFORE are not accepted; what is
+    closed and not removed opens again within an hour once it is kept.
     """
     years = chosen.keep_raw_years if years is None else years
     if years is None:

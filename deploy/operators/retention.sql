@@ -1,6 +1,6 @@
 -- name: old_sessions
 -- Everybody's sessions that are older than :years and not removed yet, the first day that must be rolled up or summed up
--- before, and until when sessions have been removed; accounts in the order of their addresses.
+-- before, until when sessions have been removed and until when none are accepted; accounts in the order of their addresses.
 select person.email,
        due.day::text,
        old.app_sessions,
@@ -19,7 +19,8 @@ select person.email,
                          and date < due.day
                   ) as marked
        ) as waits_for,
-       raw_limit.removed_before::text
+       raw_limit.removed_before::text,
+       raw_limit.closed_before::text
   from identity.user as person
   left join activity.raw_limit using (user_id)
  cross join lateral (
@@ -45,5 +46,5 @@ select person.email,
                   ) as coding_sessions
        ) as old
  where old.app_sessions + old.coding_sessions > 0
-    or raw_limit.removed_before is not null
+    or raw_limit.closed_before is not null
  order by person.email

@@ -69,8 +69,7 @@ def kinds(
     """
     importing = () if chosen is None or chosen.upload_dir is None else (_imports(chosen),)
     pulling = () if chosen is None else (_pulls(chosen),)
-    years = None if chosen is None else chosen.keep_raw_years
-    removing = () if years is None else (_retention(workers, years),)
+    removing = () if chosen is None else (_retention(workers, chosen.keep_raw_years),)
     listed = (
         *importing,
         *pulling,
@@ -109,8 +108,8 @@ def _look(kind: str, people_due: PeopleDue, interval: timedelta) -> Job:
     return Job(look, interval, log, f"{kind} are looked for later")
 
 
-def _retention(workers: Pool, years: int) -> Kind:
-    """Return the kind that removes sessions older than ``years``. It frees space."""
+def _retention(workers: Pool, years: int | None) -> Kind:
+    """Return the kind that removes sessions older than ``years``, if any go at all. It frees space."""
 
     async def people_due(worker: Connection, after: UUID) -> list[UUID]:
         return await retention.people_due(worker, after, years)

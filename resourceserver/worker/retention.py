@@ -2,7 +2,8 @@
 
 A turn removes one month of one person, in one transaction (sql/functions/retention.sql). Before the first
 one, the months are closed: from then on no sessions of that time are accepted. Rollups and summaries of the
-days must be made by then, since nothing can make them again.
+days must be made by then, since nothing can make them again. Where more years are kept than before, or all,
+months that were closed and not removed are opened again.
 """
 
 from collections.abc import Awaitable, Callable
@@ -25,8 +26,8 @@ _WAIT: Final = timedelta(minutes=11)
 """Longer than a batch may take that was being written when the months were closed."""
 
 
-async def people_due(worker: Connection, after: UUID, years: int) -> list[UUID]:
-    """Return ids after one, of people with sessions that are older than ``years``."""
+async def people_due(worker: Connection, after: UUID, years: int | None) -> list[UUID]:
+    """Return ids after one, of people with sessions to remove or with months to open again."""
     with pipeline.first_statement():
         cursor = await worker.execute(
             SQL["people_due"],
@@ -35,8 +36,8 @@ async def people_due(worker: Connection, after: UUID, years: int) -> list[UUID]:
     return [user_id for (user_id,) in await cursor.fetchall()]
 
 
-def handler(workers: Pool, years: int) -> Callable[[Turn], Awaitable[Outcome]]:
-    """Return the handler; ``workers`` has connections of the worker role."""
+def handler(workers: Pool, years: int | None) -> Callable[[Turn], Awaitable[Outcome]]:
+    """Return the handler; ``workers`` has connections of the worker role. All is kept without ``years``."""
 
     async def remove(turn: Turn) -> Outcome:
         try:
@@ -55,6 +56,8 @@ def handler(workers: Pool, years: int) -> Callable[[Turn], Awaitable[Outcome]]:
                 return Outcome(
                     f"before={before} app_sessions={apps} coding_sessions={coding}", LAST
                 )
+            case "opened":
+                return Outcome(f"opened_from={before or 'the_first_day'}", LAST)
             case "closed":
                 return Outcome(f"closed_before={before}", _WAIT)
             case "waiting":

@@ -159,8 +159,8 @@ return (
     ) at time zone 'UTC'
 )::date;
 
--- Up to `p_limit` people with sessions that are older than so many years and have not been removed, in the order of
--- their ids after `p_after`. Raises 57SV1 and 57SV2 where the worker's version does not fit the schema (versions.sql).
+-- Up to `p_limit` people with sessions that are older than so many years and have not been removed, or with closed months
+-- that are kept with so many years, in the order of their ids after `p_after`. Without years, all is kept. Raises 57SV1 and 57SV2 where the worker's version does not fit the schema (versions.sql).
 create or replace function svc.people_with_old_sessions(
     p_after   uuid,
     p_years   integer,
@@ -185,11 +185,23 @@ begin
                offset 0
            ) as due
      where person.user_id > p_after
-       and (raw_limit.removed_before is null or raw_limit.removed_before < due.day)
-       and least(
-               (select min(started_at) from activity.app_session as session where session.user_id = person.user_id),
-               (select min(started_at) from activity.coding_session as session where session.user_id = person.user_id)
-           ) < due.at
+       and (
+               raw_limit.closed_before > coalesce(greatest(due.day, raw_limit.removed_before), '-infinity')
+               or due.day is not null
+                  and (raw_limit.removed_before is null or raw_limit.removed_before < due.day)
+                  and least(
+                          (
+                              select min(started_at)
+                                from activity.app_session as session
+                               where session.user_id = person.user_id
+                          ),
+                          (
+                              select min(started_at)
+                                from activity.coding_session as session
+                               where session.user_id = person.user_id
+                          )
+                      ) < due.at
+           )
      order by person.user_id
      limit p_limit;
 end
@@ -208,6 +220,8 @@ $$;
 
 -- Removes the oldest month of a person's sessions, if it is older than so many years, and returns what it has done:
 --
+--     'opened'    months were closed and not removed, and are kept with so many years, or without a number: sessions of
+--                 them are accepted again
 --     'closed'    from now on no sessions are accepted that begin before the limit; nothing is removed yet, because a
 --                 batch that was being written may still add some
 --     'waiting'   for that, or for the rollups and summaries of the month, which are made of these sessions
@@ -216,7 +230,8 @@ $$;
 --
 -- It is one transaction, so a worker that is killed has removed nothing. Sessions that reach into the next month stay
 -- until that one goes. The lock keeps rollups from being made meanwhile.
--- The worker may call this but cannot delete sessions itself, and no session of less than a year is removed.
+-- The worker may call this but cannot delete sessions itself, and no session of less than a year is removed; none at all
+-- without a number of years.
 create or replace function svc.remove_old_sessions(p_user_id uuid, p_years integer, p_version integer default null)
 returns table (state text, app_sessions integer, coding_sessions integer, before date)
 language plpgsql
@@ -238,7 +253,26 @@ begin
     select svc.raw_limit_day(person.timezone, greatest(p_years, 1))
       into due
       from identity.user as person
-     where person.user_id = p_user_id;
+     where person.user_id = p_user_id
+       and p_years is not null;
+    update activity.raw_limit as stored
+       set closed_before = greatest(due, stored.removed_before)
+     where stored.user_id = p_user_id
+       and stored.closed_before > greatest(due, stored.removed_before)
+    returning stored.closed_before
+      into before;
+    if due is null then
+        delete from activity.raw_limit as stored
+         where stored.user_id = p_user_id
+           and stored.removed_before is null
+        returning 'opened'
+          into state;
+    end if;
+    if before is not null or state is not null then
+        state := 'opened';
+        return next;
+        return;
+    end if;
     select least(
                (select min(session.started_at) from activity.app_session as session where session.user_id = p_user_id),
                (select min(session.started_at) from activity.coding_session as session where session.user_id = p_user_id)
@@ -266,7 +300,6 @@ begin
         return;
     end if;
     -- A month in which only a session remains that reaches into the next one is over.
-    -- What was closed while sessions were kept for fewer years may be later than what is due.
     before := least(
         due,
         greatest(

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
+from uuid import UUID
 
 import psycopg
 import pytest
@@ -489,6 +490,48 @@ def test_the_operator_sees_beforehand_how_many_sessions_would_go(
     ]
 
 
+@pytest.mark.parametrize(
+    ("years", "removed", "limit"), [(3, None, 3), (3, 2, 2), (None, 2, 2), (None, None, None)]
+)
+def test_closed_months_that_are_kept_and_not_removed_are_opened_again(
+    deployment: Settings,
+    owner: Rows,
+    alice: Person,
+    post: Callable[..., dict[str, Any]],
+    years: int | None,
+    removed: int | None,
+    limit: int | None,
+) -> None:
+    """All numbers are of years before now; sessions have been kept for one."""
+    owner.execute(
+        "insert into activity.raw_limit (user_id, closed_before, removed_before)"
+        " select %s, svc.raw_limit_day('UTC', 1), svc.raw_limit_day('UTC', %s)",
+        [alice.user_id, removed],
+    )
+    late = [event("late", f"{datetime.now(UTC) - timedelta(days=500):%FT%TZ}", 10, "Code")]
+    refused = post(alice, late)
+    login = database.login(deployment, "worker")
+
+    async def take() -> tuple[list[UUID], list[Outcome], list[UUID]]:
+        async with Pool.to(login, size=1, wait_s=None, prepare=True) as workers:
+            handle = retention.handler(workers, years)
+            async with workers.connection() as worker:
+                due = await retention.people_due(worker, UUID(int=0), years)
+            outcomes = [await handle(Turn(alice.user_id, "retention", 1)) for _ in range(2)]
+            async with workers.connection() as worker:
+                return due, outcomes, await retention.people_due(worker, UUID(int=0), years)
+
+    due, outcomes, due_then = asyncio.run(take())
+
+    assert (due, due_then) == ([alice.user_id], [])
+    assert outcomes[0].log.startswith("opened_from=")
+    assert outcomes[1] == Outcome()
+    assert owner.execute(
+        "select closed_before = svc.raw_limit_day('UTC', %s) from activity.raw_limit", [limit]
+    ).fetchall() == ([] if limit is None else [(True,)])
+    assert (refused["accepted"], post(alice, late)["accepted"]) == (0, 1)
+
+
 def test_no_month_is_removed_that_is_kept_since_the_number_of_years_was_raised(
     deployment: Settings, owner: Rows, alice: Person, history: None
 ) -> None:
@@ -507,13 +550,15 @@ def test_no_month_is_removed_that_is_kept_since_the_number_of_years_was_raised(
     )
     login = database.login(deployment, "worker")
 
-    async def take() -> Outcome:
+    async def take() -> list[Outcome]:
         async with Pool.to(login, size=1, wait_s=None, prepare=True) as workers:
-            return await retention.handler(workers, YEARS)(Turn(alice.user_id, "retention", 1))
+            handle = retention.handler(workers, YEARS)
+            return [await handle(Turn(alice.user_id, "retention", 1)) for _ in range(2)]
 
-    outcome = asyncio.run(take())
+    opened, outcome = asyncio.run(take())
 
-    assert (outcome.log, outcome.wait) == ("", None)
+    assert opened.log.startswith("opened_from=")
+    assert outcome == Outcome()
     assert owner.execute(
         "select count(*) from activity.app_session where user_id = %s", [alice.user_id]
     ).fetchone() == (7,)
