@@ -235,8 +235,8 @@ class Replica:
                 State("away"), "the primary is in recovery, or its synchronous_commit is off"
             )
             return
-        # Without a new position, it is at least seen whether the replica still answers: reads that wait for one
-        # that does not must fail, so that the primary answers them.
+        # Without a new position, it is at least seen whether the replica still answers: reads that wait for
+        # a silent one must fail, so that the primary answers them.
         position = (None if present is None else Position.of(present)) or self._position
         if position is None:
             return

@@ -22,7 +22,7 @@ from deploy.migrate import migrate
 from deploy.postgres.embedded import EmbeddedPostgres
 from resourceserver.api.session import Credential, Reader
 from resourceserver.endpoints import ENDPOINTS
-from shared import pipeline, schema, tokens
+from shared import database, pipeline, schema, tokens
 from shared.pipeline import Pipelines, Step
 from shared.settings import Settings
 from tests import replica
@@ -30,7 +30,7 @@ from tests.client import AppClient
 from tests.conftest import Person, for_tests, person
 from tests.waiting import wait_for, wait_for_async
 
-FAST: Final = {"fsync": "off", "full_page_writes": "off", "hot_standby_feedback": "on"}
+FAST: Final = {"fsync": "off", "full_page_writes": "off"}
 INGEST: Final = "/api/v1/ingest/app-sessions"
 USAGE: Final = "/api/v1/analytics/app-usage?from=2025-06-16T00:00:00Z&to=2025-06-17T00:00:00Z"
 HOUR: Final = {
@@ -89,7 +89,10 @@ def pair() -> Iterator[Pair]:
             reader_replica_url=replica.address(copy.url),
         )
         with closing(psycopg.connect(primary.url, autocommit=True)) as owner:
-            yield Pair(primary, copy, chosen, owner)
+            pair = Pair(primary, copy, chosen, owner)
+            pair.ask_replica("alter system set hot_standby_feedback = on")
+            pair.ask_replica("select pg_reload_conf()")
+            yield pair
 
 
 @pytest.fixture
@@ -425,6 +428,62 @@ async def read_until_canceled(pair: Pair, alice: Person) -> bytes:
         reader.close()
         pair.ask_replica("alter system reset max_standby_streaming_delay")
         pair.ask_replica("select pg_reload_conf()")
+
+
+def test_the_doctor_says_that_the_replica_lets_the_primary_remove_rows(pair: Pair) -> None:
+    pair.ask_replica("alter system set hot_standby_feedback = off")
+    pair.ask_replica("select pg_reload_conf()")
+    try:
+        assert wait_for(
+            lambda: [each for each in findings(pair) if "hot_standby_feedback" in each],
+            "the doctor sees the setting",
+        ) == [
+            "hot_standby_feedback is off at the replica, so long reads may be canceled there, and are then"
+            " repeated at the primary"
+        ]
+    finally:
+        pair.ask_replica("alter system set hot_standby_feedback = on")
+        pair.ask_replica("select pg_reload_conf()")
+
+
+def test_a_replica_without_the_newest_functions_is_used_once_it_has_replayed_them(
+    pair: Pair, client: TestClient, alice: Person
+) -> None:
+    headers = alice.headers()
+    (definition,) = pair.owner.execute(
+        "select pg_get_functiondef('svc.await_replay'::regproc)"
+    ).fetchone() or ("",)
+    # As before migration 47.
+    pair.owner.execute("drop function svc.await_replay")
+    wait_for(lambda: status(client) == "away", "the replica is away")
+    with pair.paused():
+        pair.owner.execute(definition)
+        pair.owner.execute("revoke all on function svc.await_replay from public")
+        pair.owner.execute("grant execute on function svc.await_replay to svc_reader")
+        seen = apps(client, headers)
+        before = status(client)
+
+    wait_for_replica(client)
+    assert (seen, before) == ([], "away")
+
+
+@pytest.mark.parametrize(
+    ("role", "waits"),
+    [
+        # Settings, goals, categories and connections.
+        ("authserver", "on"),
+        ("ingester", "on"),
+        # It ends imports and pulls, and writes what a deletion leaves.
+        ("worker", "on"),
+        # It writes the batches of a running import. A receiver's session waits (test_connection_rows).
+        ("importer", "off"),
+    ],
+)
+def test_the_position_covers_what_a_role_has_committed(pair: Pair, role: str, waits: str) -> None:
+    with closing(psycopg.connect(database.role_url(pair.chosen, role))) as connection:
+        row = connection.execute("show synchronous_commit").fetchone()
+
+    assert row == (waits,)
 
 
 def test_a_server_is_used_only_as_a_replica_of_this_primary(pair: Pair, client: TestClient) -> None:

@@ -125,6 +125,20 @@ def test_a_look_up_opens_no_session_and_does_not_wait_for_the_end_of_a_connectio
         importer.execute(look_up, [b"another", SCHEMA_VERSION])
 
 
+def test_a_delivery_waits_for_the_disk_although_an_import_does_not(
+    connect_as: Connect, owner: Rows, alice: Person
+) -> None:
+    importer = connect_as("importer")
+    own = connect(owner, alice, "listenbrainz")
+    receive(importer, own, alice)
+
+    with importer.transaction():
+        open_receiver(importer, own)
+        waits = importer.execute("show synchronous_commit").fetchone()
+
+    assert waits == ("on",)
+
+
 def test_a_forged_setting_opens_nothing(connect_as: Connect, owner: Rows, alice: Person) -> None:
     importer = connect_as("importer")
     own = connect(owner, alice, "listenbrainz")

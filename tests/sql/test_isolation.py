@@ -774,6 +774,17 @@ def test_every_role_may_call_exactly_the_functions_that_it_needs(db: Rows, role:
     assert {name for (name,) in callable_by_role} == FUNCTIONS[role]
 
 
+def test_public_may_call_no_function_of_the_service(db: Rows) -> None:
+    of_public = db.execute(
+        "select proname"
+        "  from pg_proc"
+        " where pronamespace = 'svc'::regnamespace"
+        "   and has_function_privilege('public', oid, 'execute')"
+    ).fetchall()
+
+    assert of_public == []
+
+
 def test_every_key_of_user_data_begins_with_the_user(db: Rows) -> None:
     keys = db.execute(
         """
