@@ -51,6 +51,7 @@ def environment(service: Mapping[str, Any]) -> dict[str, str]:
         "OWNER_PASSWORD": "a password",
         "SVC_SEALING_PUBLIC_KEY": "",
         "SVC_SEALING_PRIVATE_KEYS": "",
+        "SVC_READER_REPLICA_URL": "",
     }
     image = dict(rest.split("=", 1) for name, rest in STEPS if name == "ENV")
     own = service["environment"]
