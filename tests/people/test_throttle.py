@@ -1211,20 +1211,27 @@ def behind_proxy(
 
 @pytest.mark.parametrize("proxies", [(), ("192.0.2.1",)])
 def test_a_forwarded_address_of_an_untrusted_client_is_ignored(
-    deployment: Settings, home: Place, owner: Rows, tmp_path: Path, proxies: tuple[str, ...]
+    deployment: Settings,
+    home: Place,
+    owner: Rows,
+    guess: Guess,
+    tmp_path: Path,
+    proxies: tuple[str, ...],
 ) -> None:
+    # Each try at the server takes a fifth of a second, since it hashes at full cost.
+    guess("alice@example.org", *["127.0.0.1"] * 4, *["::1"] * 4)
     with (
         serving(deployment, tmp_path, proxies) as url,
         httpx2.Client(base_url=url) as client,
     ):
-        forged = [Place(client, f"192.0.2.{number}") for number in range(6)]
-        first = [place.enter("alice@example.org", WRONG).status_code for place in forged[:5]]
+        forged = [Place(client, f"192.0.2.{number}") for number in range(2)]
+        fifth = forged[0].enter("alice@example.org", WRONG)
         turn_back(owner)
-        sixth = forged[5].enter("alice@example.org", WRONG)
+        sixth = forged[1].enter("alice@example.org", WRONG)
 
     noted = {row[0] for row in owner.execute("select address from identity.security_event")}
-    assert first == [400, 400, 400, 400, 400]
-    assert sixth.status_code == 429
+    assert (fifth.status_code, sixth.status_code) == (400, 429)
+    assert len(noted) == 1
     assert noted <= {"127.0.0.1", "::1"}
 
 
