@@ -1,12 +1,14 @@
 """The cost of a call of a tool beside the same read over REST.
 
-The resource server with one additional tool, which runs the statement of ``/api/v1/me``. So the difference
-between both is the cost of the protocol.
+The resource server with two more tools, which run the statement of ``/api/v1/me``. The tool without a
+range costs the protocol, and the framed one also the members of every answer, such as the days without a
+report.
 """
 
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -20,7 +22,7 @@ from resourceserver.endpoints import ENDPOINTS
 from resourceserver.mcp.arguments import InZone
 from resourceserver.mcp.protocol import MODERN
 from resourceserver.mcp.tool import Part, Tool
-from resourceserver.mcp.tools import TOOLS, status
+from resourceserver.mcp.tools import TOOLS, search, status
 from shared import log_lines, settings
 from shared.settings import Settings
 from tests import processes
@@ -38,13 +40,22 @@ _WHO_AM_I: Final = Tool(
     frame=status.SQL["status_frame"],
     parts=(Part(_ME.query),),
 )
+_WHO_AM_I_WITHOUT_RANGE: Final = replace(
+    _WHO_AM_I,
+    name="who_am_i_without_range",
+    frame=search.SQL["search_frame"],
+    is_framed=False,
+    parts=(Part(_ME.query, ask=lambda _frame, _given: {}),),
+    finish=lambda rows: dict(rows["answer"]),
+)
 
 Contestant = Callable[[], float]
 
 LABELS: Final = {
     "tool me": "GET /api/v1/me",
     "tool ping": "POST /mcp, ping: the token and the protocol",
-    "tool call": "POST /mcp, the same question",
+    "tool without range": "POST /mcp, the same question, no range",
+    "tool call": "POST /mcp, the same question, framed",
     "tool status": "POST /mcp, get_data_status",
     "tool day": "POST /mcp, get_day",
     "tool list": "POST /mcp, tools/list",
@@ -54,7 +65,9 @@ LABELS: Final = {
 def create() -> Starlette:
     """Return the application with the settings of the environment."""
     log_lines.configure("text", "resourceserver")
-    return resourceserver.app.create(settings.read(), tools=[*TOOLS, _WHO_AM_I])
+    return resourceserver.app.create(
+        settings.read(), tools=[*TOOLS, _WHO_AM_I, _WHO_AM_I_WITHOUT_RANGE]
+    )
 
 
 @contextmanager
@@ -91,6 +104,9 @@ def contestants(
     return {
         "tool me": ask(lambda: [me] * connections),
         "tool ping": ask(lambda: [_ping(authorization)] * connections),
+        "tool without range": ask(
+            lambda: [_call("who_am_i_without_range", authorization)] * connections
+        ),
         "tool call": ask(lambda: [_call("who_am_i", authorization)] * connections),
         "tool status": ask(lambda: [_call("get_data_status", authorization)] * connections),
         "tool day": ask(lambda: [_call("get_day", authorization)] * connections),
