@@ -13,12 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import psycopg
 import pytest
 import yaml
 from psycopg.conninfo import make_conninfo
 
+from deploy.postgres.embedded import EmbeddedPostgres
 from shared import settings
-from shared.settings import Settings
+from tests.conftest import FAST
 from tests.deploy.conftest import ON_DISK, PORTS, reachable_directory
 from tests.deploy.runner import get
 from tests.test_repo import is_of_parser
@@ -43,8 +45,8 @@ SERVICES: Final[Mapping[str, Any]] = COMPOSE["services"]
 OURS: Final = {name: each for name, each in SERVICES.items() if each["image"] == "localhost/svc"}
 
 
-def environment(service: Mapping[str, Any]) -> dict[str, str]:
-    """Return the environment of a service, with values for the names in .env."""
+def environment(service: Mapping[str, Any], **written: str) -> dict[str, str]:
+    """Return the environment of a service, with values for the names in .env, some of them given."""
     given = {
         "SVC_AUTH_NAME": "auth.example.org",
         "SVC_BASE_NAME": "api.example.org",
@@ -52,7 +54,7 @@ def environment(service: Mapping[str, Any]) -> dict[str, str]:
         "SVC_SEALING_PUBLIC_KEY": "",
         "SVC_SEALING_PRIVATE_KEYS": "",
         "SVC_READER_REPLICA_URL": "",
-    }
+    } | written
     image = dict(rest.split("=", 1) for name, rest in STEPS if name == "ENV")
     own = service["environment"]
     return image | {
@@ -246,14 +248,13 @@ def as_user(image: Image) -> list[str]:
 
 @contextmanager
 def container(
-    image: Image, service: Mapping[str, Any], variables: dict[str, str], log: Path
+    image: Image, service: Mapping[str, Any], variables: Mapping[str, str], log: Path
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Run the entry point with the command and the environment of a service."""
-    entry = image.translated(json.loads(dict(STEPS)["ENTRYPOINT"]))
+    """Run the entry point with the command of a service, in its environment."""
     lifeline, held = os.pipe()
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [*as_user(image), *entry, *service["command"]],
+            [*as_user(image), *entry(image), *service["command"]],
             cwd=image.inside(PLACE),
             env={"PATH": "/usr/bin:/bin", "SVC_LIFELINE": str(lifeline)} | variables,
             pass_fds=[lifeline],
@@ -269,6 +270,25 @@ def container(
         process.wait(60)
 
 
+def entry(image: Image) -> list[str]:
+    return image.translated(json.loads(dict(STEPS)["ENTRYPOINT"]))
+
+
+def output_of(image: Image, variables: Mapping[str, str], *words: str) -> str:
+    """Run a command of the program to its end, and return what it prints."""
+    done = subprocess.run(
+        [*as_user(image), *entry(image), *words],
+        cwd=image.inside(PLACE),
+        env={"PATH": "/usr/bin:/bin"} | variables,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
 def wait_until_healthy(
     image: Image, service: Mapping[str, Any], port: int, process: subprocess.Popen[bytes]
 ) -> None:
@@ -281,27 +301,56 @@ def wait_until_healthy(
     wait_for(lambda: process.poll() is not None or is_healthy(), "a health check")
 
 
+@pytest.fixture
+def address(data_dir: Path) -> Iterator[str]:
+    """The address of an empty database whose owner has a password, as the image of PostgreSQL makes one."""
+    with EmbeddedPostgres(data_dir, settings=FAST) as server:
+        with psycopg.connect(server.url, autocommit=True) as superuser:
+            superuser.execute("create role owner superuser login password 'a password'")
+        yield make_conninfo(server.url, user="")
+
+
 @pytest.mark.long
 @pytest.mark.timeout(900)
-def test_the_built_program_serves_from_a_directory_that_it_cannot_write(
-    image: Image, deployment: Settings, tmp_path: Path
+def test_the_services_of_the_compose_file_start_one_after_the_other_and_again(
+    image: Image, address: str, tmp_path: Path
 ) -> None:
     ports = {"auth": next(PORTS), "resource": next(PORTS)}
-    host = make_conninfo(deployment.database_url or "", user="", password="")
-    with ExitStack() as running:
-        for name, port in ports.items():
-            variables = environment(OURS[name]) | {
-                "DATABASE_URL": host,
-                "SVC_DATA_DIR": str(deployment.data_dir),
-                "SVC_AUTH_LISTEN": f"127.0.0.1:{port}",
-                "SVC_BASE_LISTEN": f"127.0.0.1:{port}",
-                "SVC_UPLOAD_DIR": "off",
-                "SVC_RECEIVERS": "wakatime",
-            }
-            log = tmp_path / f"{name}.log"
-            process = running.enter_context(container(image, OURS[name], variables, log))
-            wait_until_healthy(image, OURS[name], port, process)
-            assert process.poll() is None, log.read_text()
-        statuses = [get("127.0.0.1", port, "/readyz")[0] for port in ports.values()]
+    volume = image.inside("/var/lib/svc")
+    volume.mkdir(mode=0o700, parents=True)
+    os.chown(volume, USER if os.geteuid() == 0 else -1, -1)
+    keys = output_of(image, environment(OURS["worker"]), "sealing", "new")
+    written = dict(line.split("=", 1) for line in keys.splitlines() if line.startswith("SVC_"))
+    assert written.keys() == {"SVC_SEALING_PUBLIC_KEY", "SVC_SEALING_PRIVATE_KEYS"}
 
-    assert statuses == [200, 200]
+    def variables(name: str) -> dict[str, str]:
+        user = "owner" if name == "migrate" else ""
+        given = environment(OURS[name], **written) | {
+            "DATABASE_URL": make_conninfo(address, user=user),
+            "SVC_DATA_DIR": str(volume),
+        }
+        if name in ports:
+            given |= {
+                f"SVC_{server}_LISTEN": f"127.0.0.1:{ports[name]}" for server in ("AUTH", "BASE")
+            }
+        return given
+
+    for start in ("first", "second"):
+        output_of(image, variables("migrate"), *OURS["migrate"]["command"])
+        with ExitStack() as running:
+            for name in ("auth", "resource", "worker"):
+                log = tmp_path / f"{name} {start}.log"
+                process = running.enter_context(container(image, OURS[name], variables(name), log))
+                if name in ports:
+                    wait_until_healthy(image, OURS[name], ports[name], process)
+                assert process.poll() is None, log.read_text()
+            statuses = [get("127.0.0.1", port, "/readyz")[0] for port in ports.values()]
+            status, metadata = get(
+                "127.0.0.1", ports["auth"], "/.well-known/oauth-authorization-server"
+            )
+            link = output_of(image, variables("auth"), "user", "first-link")
+            worker = tmp_path / f"worker {start}.log"
+            wait_for(lambda: "turn" in worker.read_text(), worker.read_text())  # noqa: B023
+        assert statuses == [200, 200]
+        assert (status, json.loads(metadata)["issuer"]) == (200, "https://auth.example.org")
+        assert "https://auth.example.org/" in link
