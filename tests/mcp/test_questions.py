@@ -387,13 +387,17 @@ def test_did_i_code_more_this_week_than_last(assistant: Assistant) -> None:
     answer = assistant.ask("compare_periods", metrics=["coding_ms", "commits"])
 
     by_metric = {row["metric"]: row for row in answer["data"]}
+    now = datetime.fromisoformat(answer["generated_at"]).astimezone(ZoneInfo(ZONE))
     for side, period in answer["periods"].items():
-        days = {"from_": period["from"], "to": period["to"]}
-        daily = rest(assistant, "analytics/daily", **days, tz=ZONE)["data"]
-        ends = {"from_": daily[0]["starts_at"], "to": daily[-1]["ends_at"]}
+        first, last = (date.fromisoformat(period[end]) for end in ("from", "to"))
+        end = at_midnight(last + timedelta(days=1))
+        if period["same_hours"] is not None:
+            # The last day of last week counts up to the hour that it is today.
+            end = datetime.combine(last, now.time(), ZoneInfo(ZONE)).isoformat()
+        ends = {"from_": at_midnight(first), "to": end}
+        coding = rest(assistant, "analytics/coding", **ends)["totals"]["coding_ms"]
         counts = rest(assistant, "codehost/activity/counts", **ends)["data"]
         commits = {row["type"]: row["count"] for row in counts}["commit"]
-        coding = sum(day["coding_ms"] for day in daily)
         assert by_metric["coding_ms"][side].get("value", 0) == coding
         assert by_metric["commits"][side].get("value", 0) == commits
 
