@@ -215,6 +215,37 @@ def is_waited_for(owner: psycopg.Connection[Any]) -> bool:
     return found == (1,)
 
 
+def end_waiting(owner: psycopg.Connection[Any]) -> None:
+    """End the connection of the part that waits."""
+    owner.execute(
+        "select pg_terminate_backend(pid) from pg_locks "
+        "where locktype = 'advisory' and objid = %s and not granted",
+        [LOCK],
+    )
+
+
+@pytest.mark.usefixtures("meeting_place")
+def test_an_answer_whose_connection_is_lost_is_repeated_with_all_its_parts(
+    deployment: Settings, alice: Person, owner: psycopg.Connection[Any]
+) -> None:
+    device(alice, "laptop")
+    parts: Parts = {"first": (DEVICES, {}), "again": (DEVICES, {}), "meeting": (MEETING, {})}
+
+    async def use(reader: Reader) -> None:
+        who = credential(alice)
+        with owner.transaction():
+            owner.execute("select pg_advisory_xact_lock(%s)", [LOCK])
+            answering = asyncio.create_task(reader.read_parts(who, asking(parts)))
+            await wait_for_async(lambda: is_waited_for(owner), "a part that waits")
+            end_waiting(owner)
+
+        answer = await answering
+        assert answer["first"] == answer["again"] == b'["laptop"]'
+        assert answer["meeting"] == b"met"
+
+    with_reader(deployment, use)
+
+
 def test_parts_that_are_too_slow_only_together_are_503(deployment: Settings, alice: Person) -> None:
     slow: Parts = {f"part_{n}": (SLEEP, {"n": n}) for n in range(4)}
 
@@ -285,11 +316,7 @@ def test_a_repeated_answer_whose_account_is_gone_is_401(
             await wait_for_async(lambda: is_waited_for(owner), "a part that waits")
             with psycopg.connect(deployment.database_url or "", autocommit=True) as other:
                 other.execute("delete from activity.device where user_id = %s", [alice.user_id])
-                other.execute(
-                    "select pg_terminate_backend(pid) from pg_locks "
-                    "where locktype = 'advisory' and objid = %s and not granted",
-                    [LOCK],
-                )
+                end_waiting(other)
             with pytest.raises(Unauthorized):
                 await answering
 
