@@ -159,8 +159,9 @@ return (
     ) at time zone 'UTC'
 )::date;
 
--- Up to `p_limit` people with sessions that are older than so many years and have not been removed, or with closed months
--- that are kept with so many years, in the order of their ids after `p_after`. Without years, all is kept. Raises 57SV1 and 57SV2 where the worker's version does not fit the schema (versions.sql).
+-- Up to `p_limit` people with sessions that are older than so many years and have not been removed, or with closed
+-- months that are kept with so many years, in the order of their ids after `p_after`. Without years, all is kept. Raises
+-- 57SV1 and 57SV2 where the worker's version does not fit the schema (versions.sql).
 create or replace function svc.people_with_old_sessions(
     p_after   uuid,
     p_years   integer,
