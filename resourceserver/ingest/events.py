@@ -44,7 +44,7 @@ CODES: Final[dict[str, str]] = {
     "missing_field": "a required field is absent or null",
     "invalid_type": "a value is of another JSON type than its field",
     "invalid_timestamp": "a time is not RFC 3339 with an offset, or does not exist",
-    "timestamp_out_of_range": "a time lies before 2000-01-01",
+    "timestamp_out_of_range": "a time lies before 2000-01-01, or in months of which only sums are kept",
     "timestamp_in_future": "a time lies more than an hour ahead of the server's clock",
     "invalid_interval": "the session ends before it starts",
     "duration_mismatch": "ended_at and duration_ms differ by more than a second",
@@ -54,8 +54,8 @@ CODES: Final[dict[str, str]] = {
     "invalid_value": "a value cannot be stored, or is not an allowed one",
     "too_many_devices": "the event names a new device, and the account has as many as it may have",
 }
-"""Reasons for a rejection, in the order in which they are tried. The last one is detected when a batch is
-written."""
+"""Reasons for a rejection, in the order in which they are tried. When a batch is written, the last one is
+detected, and times in months of which only sums are kept."""
 
 _RANK: Final = {code: rank for rank, code in enumerate(CODES)}
 
