@@ -376,7 +376,7 @@ async def states_while_both_are_silent(pair: Pair) -> list[str]:
             reader.quick.halt()
             # A look without the primary does not know how far the replica is behind.
             await wait_for_async(lambda: reader.replica_state.lag_ms is None, "a look")
-            states = [reader.replica_state.status]
+            states: list[str] = [reader.replica_state.status]
             with stopped(pair.replica):
                 states.append(await becomes("away"))
             reader.quick.resume()
