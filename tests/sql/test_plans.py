@@ -517,8 +517,8 @@ def test_long_ranges_are_read_from_rollups_and_from_sessions_at_their_edges_and_
         "focus_streaks": {"app_session": 1},
     }
     # The first and the last of the twenty days are searched for pauses. Without one, switches and streaks may
-    # cross midnight, and then the day beyond is read too. The switches within streaks are read after these, on the
-    # days from the first streak to the last.
+    # cross midnight, and then the day beyond is read too. The switches within streaks are read after
+    # these, on the days from the first streak to the last.
     timelines = {
         name: counts.pop("app_timeline") for name, counts in made.items() if counts["app_timeline"]
     }
