@@ -256,7 +256,7 @@ def container(
         process = subprocess.Popen(
             [*as_user(image), *entry(image), *service["command"]],
             cwd=image.inside(PLACE),
-            env={"PATH": "/usr/bin:/bin", "SVC_LIFELINE": str(lifeline)} | variables,
+            env={"PATH": "/usr/bin:/bin", "SVC_LIFELINE": str(lifeline), **variables},
             pass_fds=[lifeline],
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -279,14 +279,15 @@ def output_of(image: Image, variables: Mapping[str, str], *words: str) -> str:
     done = subprocess.run(
         [*as_user(image), *entry(image), *words],
         cwd=image.inside(PLACE),
-        env={"PATH": "/usr/bin:/bin"} | variables,
+        env={"PATH": "/usr/bin:/bin", **variables},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    printed: str = done.stdout
+    assert done.returncode == 0, printed + done.stderr
+    return printed
 
 
 def wait_until_healthy(
