@@ -265,16 +265,19 @@ def test_beats_of_a_time_whose_sessions_are_removed_are_refused_and_the_others_k
     at = closed.timestamp()
 
     answer = post(server, editor, beat(at - 60), beat(NINE), beat(at), beat(at - 30 * 86_400))
+    # The machine is known now, so these are written without a thread where that is possible.
+    again = post(server, editor, beat(at - 60), beat(NINE))
 
     pairs = answer.json()["responses"]
     assert [status for _, status in pairs] == [400, 201, 201, 400]
+    assert [status for _, status in again.json()["responses"]] == [400, 201]
     assert pairs[0][0] == {
         "error": "time: Lies before the year 2000, or in months of which only sums are kept."
     }
     starts = [datetime.fromisoformat(each).timestamp() for each in sessions(owner, "started_at")]
     assert starts == [at, NINE]
     assert owner.execute("select reason, count from profile.import_refusal").fetchall() == [
-        ("timestamp_out_of_range", 2)
+        ("timestamp_out_of_range", 3)
     ]
 
 
