@@ -248,7 +248,7 @@ def as_user(image: Image) -> list[str]:
 
 @contextmanager
 def container(
-    image: Image, service: Mapping[str, Any], variables: Mapping[str, str], log: Path
+    image: Image, service: Mapping[str, Any], variables: dict[str, str], log: Path
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Run the entry point with the command of a service, in its environment."""
     lifeline, held = os.pipe()
@@ -274,7 +274,7 @@ def entry(image: Image) -> list[str]:
     return image.translated(json.loads(dict(STEPS)["ENTRYPOINT"]))
 
 
-def output_of(image: Image, variables: Mapping[str, str], *words: str) -> str:
+def output_of(image: Image, variables: dict[str, str], *words: str) -> str:
     """Run a command of the program to its end, and return what it prints."""
     done = subprocess.run(
         [*as_user(image), *entry(image), *words],
@@ -351,7 +351,10 @@ def test_the_services_of_the_compose_file_start_one_after_the_other_and_again(
             )
             link = output_of(image, variables("auth"), "user", "first-link")
             worker = tmp_path / f"worker {start}.log"
-            wait_for(lambda: "turn" in worker.read_text(), worker.read_text())  # noqa: B023
+            wait_for(
+                lambda: "turn" in worker.read_text(),  # noqa: B023 -- called at once
+                f"a turn in {worker}",
+            )
         assert statuses == [200, 200]
         assert (status, json.loads(metadata)["issuer"]) == (200, "https://auth.example.org")
         assert "https://auth.example.org/" in link
