@@ -165,7 +165,7 @@ def test_long_reads_are_answered_by_the_replica_and_exports_by_the_primary(
         return last_at(pair.replica, USAGE_STATEMENT) == 1
 
     wait_for(read_there, "the replica answers a long read")
-    # An export ends with it. A lock in the replay would break one off that has begun at the replica.
+    # An export ends with ROLLBACK. A lock in the replay would break one off that has begun at the replica.
     assert last_at(pair.replica, "ROLLBACK") == 0
     assert last_at(pair.primary, "ROLLBACK") == 1
     assert client.get("/healthz").json()["replica"]["lag_ms"] < 1000
