@@ -69,16 +69,17 @@ READ_COLOURS: Final = """
     return [...new Set([...document.body.querySelectorAll("*")]
         .filter(element => hasText(element) && element.checkVisibility())
         .map(element => {
-            const {color, fill, fontSize, fontWeight, textShadow, textDecorationLine} =
-                getComputedStyle(element);
+            const style = getComputedStyle(element);
             return JSON.stringify([
-                color, fill, fontSize, fontWeight, textShadow, textDecorationLine, isOff(element),
+                style.color, style.fill, style.fontSize, style.fontWeight, style.fontStyle,
+                style.borderBottom, style.textShadow, style.textDecorationLine, isOff(element),
                 element.matches("a") && around(element), surface(element),
             ]);
         }))];
 }
 """
-"""Returns the distinct looks of all texts: everything about one that the rules of colours depend on."""
+"""Returns the distinct looks of all texts: what the rules of colours depend on, with the surfaces around a text. It
+leaves out surfaces below a text that is placed over elements beside it."""
 
 
 @pytest.fixture(scope="module")
