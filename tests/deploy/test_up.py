@@ -553,9 +553,7 @@ def test_a_worker_takes_turns_beside_the_servers_and_is_started_again(
         memories["svc up"] = kernel_file(runner.process.pid, "environ").encode()
         resource_server = memory(runner.child("resource serve"))
         logins = logins_of(runner, "resource work")
-        runner.wait_for_error(
-            "this worker takes turns: import, pull, rollups, summaries, visits, undo\n"
-        )
+        runner.wait_for_error(TAKES_TURNS)
         os.kill(runner.child("resource work"), signal.SIGKILL)
         runner.wait_for_error(
             "svc: the worker has ended by itself with signal SIGKILL; starting it again in 0.5 s\n"
@@ -572,14 +570,14 @@ def test_a_worker_takes_turns_beside_the_servers_and_is_started_again(
     assert newest != older
     assert stat.S_IMODE((used_data_dir / "sealing.json").stat().st_mode) == 0o600
     assert logins == ["SVC_IMPORTER_DATABASE_URL", "SVC_WORKER_DATABASE_URL"]
-    assert (
-        output.count("this worker takes turns: import, pull, rollups, summaries, visits, undo\n")
-        == 2
-    )
+    assert output.count(TAKES_TURNS) == 2
     assert output.count("this worker has ended\n") == 1
     assert "no worker" not in output
 
 
+TAKES_TURNS: Final = (
+    "this worker takes turns: import, pull, rollups, summaries, visits, undo, retention\n"
+)
 NO_TURN_IS_LEFT: Final = """
     do $$
     begin
