@@ -78,8 +78,8 @@ READ_COLOURS: Final = """
         }))];
 }
 """
-"""Returns the distinct looks of all texts: what the rules of colours depend on, with the surfaces around a text. It
-leaves out surfaces below a text that is placed over elements beside it."""
+"""Returns the distinct looks of all texts: what the rules of colours depend on, with the surfaces around
+a text. It leaves out surfaces below a text that is placed over elements beside it."""
 
 
 @pytest.fixture(scope="module")
