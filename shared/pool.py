@@ -7,8 +7,10 @@ does.
 """
 
 import asyncio
+import os
+import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Self
@@ -44,10 +46,30 @@ def _has_ended(connection: Connection) -> bool:
 
 
 async def _configure(connection: Connection) -> None:
-    """Let a new connection prepare nothing if it leads to a pooler, and give way."""
-    if connection.prepare_threshold is not None and await database.leads_to_pooler(connection):
-        connection.prepare_threshold = None
+    """Let a new connection prepare nothing if it leads to a pooler, and give way.
+
+    Raises OperationalError, also if the database does not answer within ``database.WAIT_S``. The pool makes
+    one connection at a time, so one that never ended would be its last.
+    """
+    limit = asyncio.get_running_loop().call_later(database.WAIT_S, _break_off, connection)
+    try:
+        if connection.prepare_threshold is not None and await database.leads_to_pooler(connection):
+            connection.prepare_threshold = None
+    except BaseException:
+        await connection.close()
+        raise
+    finally:
+        limit.cancel()
     priority.let_give_way(connection)
+
+
+def _break_off(connection: Connection) -> None:
+    """End the network connection under ``connection``, so that whatever waits for it fails at once.
+
+    A canceled statement would first ask the database to cancel it, and wait up to ten seconds for that.
+    """
+    with socket.socket(fileno=os.dup(connection.pgconn.socket)) as connected, suppress(OSError):
+        connected.shutdown(socket.SHUT_RDWR)
 
 
 @dataclass(eq=False)

@@ -9,7 +9,7 @@ import pytest
 from shared import database
 from shared.pool import Pool
 from shared.settings import Settings
-from tests.faults.proxy import Proxy, proxy
+from tests.faults.proxy import Proxy, Trap, proxy
 
 HANG_S = 20.0
 """A request without an answer for this long counts as hanging."""
@@ -78,6 +78,27 @@ def test_a_silent_network_does_not_delay_requests_for_a_connection(
             assert await works(workers)
 
     asyncio.run(run())
+
+
+def test_a_connection_that_is_silent_from_its_first_statement_on_is_given_up(
+    url: str, worker_way: Proxy
+) -> None:
+    to_connect = Trap("asked", 1_000_000, worker_way.hang)
+    worker_way.trap = to_connect
+
+    async def run() -> None:
+        async with (
+            Pool.to(worker_way.url(url), size=1, prepare=True) as workers,
+            asyncio.timeout(HANG_S),
+        ):
+            assert await works(workers) is False
+            assert len(worker_way.flows) == 2
+            while not await works(workers):
+                pass
+
+    with psycopg.connect(worker_way.url(url)):
+        worker_way.trap = Trap("asked", to_connect.passed + 1, worker_way.hang)
+        asyncio.run(run())
 
 
 def test_a_connection_is_taken_without_a_round_trip(url: str, worker_way: Proxy) -> None:
