@@ -79,7 +79,7 @@ endif
 screenshots: .venv/.dev chromium ## Take pictures of every page into screenshots/
 	@$(BIN)/python -m tests.browser.screenshots screenshots
 
-proof: .venv/.dev chromium pgbouncer $(if $(filter bounded,$(PROFILE)),,$(INSTALLED)) ## Run properties with thousands of examples, long tests, and tests with foreign programs (PROFILE=bounded: a hundred examples alone, in three minutes)
+proof: .venv/.dev chromium pgbouncer $(if $(filter bounded,$(PROFILE)),,$(INSTALLED)) ## Run properties with thousands of examples, long tests, and tests with foreign programs (PROFILE=bounded: a hundred examples alone, in three to four minutes)
 	@$(PYTEST) -m "$(MARKS)" --hypothesis-profile=$(PROFILE)
 
 
