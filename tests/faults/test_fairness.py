@@ -270,7 +270,7 @@ def test_a_large_batch_is_written_at_a_lower_priority_if_such_a_connection_is_fr
             ]
         accepted = [each.result().json()["accepted"] for each in asked]
 
-    assert reached == [usual, priority.LOWER, usual]
+    assert reached == [usual, priority.LITTLE_LOWER, usual]
     assert accepted == [1, 1000, 1000]
 
 

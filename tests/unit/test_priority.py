@@ -51,7 +51,8 @@ def test_connections_for_long_questions_give_way(deployment: Settings, gives_way
             if gives_way:
                 # Without a privilege the session's priority may only be lowered at a second attempt.
                 await wait_for_async(
-                    lambda: niceness_of_session(pid) == priority.LOWER, "the session gives way"
+                    lambda: niceness_of_session(pid) == priority.LITTLE_LOWER,
+                    "the session gives way",
                 )
             return niceness(pid), niceness_of_session(pid)
         finally:
@@ -59,7 +60,11 @@ def test_connections_for_long_questions_give_way(deployment: Settings, gives_way
 
     reached = asyncio.run(ask())
 
-    assert reached == (priority.LOWER, priority.LOWER) if gives_way else reached == (USUAL, 0)
+    assert (
+        reached == (priority.LITTLE_LOWER, priority.LITTLE_LOWER)
+        if gives_way
+        else reached == (USUAL, 0)
+    )
 
 
 def test_connections_of_a_pool_give_way(deployment: Settings) -> None:
@@ -70,7 +75,7 @@ def test_connections_of_a_pool_give_way(deployment: Settings) -> None:
         ):
             return niceness(connection.info.backend_pid)
 
-    assert asyncio.run(ask()) == priority.LOWER
+    assert asyncio.run(ask()) == priority.LITTLE_LOWER
 
 
 @pytest.mark.parametrize(
