@@ -102,6 +102,15 @@ class Listing(Body):
     """The ``cursor`` of the next page; null on the last one."""
 
 
+class OfSums(Body):
+    """The member that sums of sessions have, for any range of instants."""
+
+    removed_before: Timestamp | None
+    """Single sessions that ended before this have been removed, so the time between an end of the range and
+    the nearest quarter of an hour inside it is missing. Null where nothing is missing: each end of the range
+    is on a quarter of an hour, or is not before this."""
+
+
 class Device(Body):
     """The device of a row."""
 

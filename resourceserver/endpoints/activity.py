@@ -18,6 +18,7 @@ from resourceserver.api.bodies import (
     DayRangeEcho,
     InstantRangeEcho,
     Milliseconds,
+    OfSums,
     Percent,
     Productivity,
     Timestamp,
@@ -30,7 +31,10 @@ from shared.pipeline import Step
 HERE: Final = Path(__file__).parent
 _TIMELINE: Final = Path(timeline.__file__).parent
 SQL: Final = queries.load(
-    _TIMELINE / "timeline.sql", _TIMELINE / "segments.sql", HERE / "activity.sql"
+    _TIMELINE / "timeline.sql",
+    _TIMELINE / "segments.sql",
+    HERE / "rows.sql",
+    HERE / "activity.sql",
 )
 
 _BESIDE: Final = {
@@ -86,7 +90,7 @@ class AppUsageTotals(Body):
     """Time of sessions without a web address."""
 
 
-class AppUsageBody(Body):
+class AppUsageBody(OfSums):
     """Time per application and per website, longest first."""
 
     range: InstantRangeEcho
@@ -182,7 +186,7 @@ class CategoriesTotals(Body):
     """Time in ``Uncategorized``, which no rule assigns to a category."""
 
 
-class CategoriesBody(Body):
+class CategoriesBody(OfSums):
     """Time per category, longest first."""
 
     range: InstantRangeEcho
@@ -215,7 +219,7 @@ class DailyCategoriesTotals(Body):
     tracked_ms: Milliseconds
 
 
-class DailyCategoriesBody(Body):
+class DailyCategoriesBody(OfSums):
     """Every day that overlaps the range, in order; days are clipped to the range."""
 
     range: InstantRangeEcho

@@ -211,7 +211,8 @@ select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_
            select coalesce(json_agg(listed_domain order by total_ms desc, domain collate "C"), '[]')
              from listed_domain
        ) as domains,
-       (select row_to_json(total_of_both) from total_of_both) as totals
+       (select row_to_json(total_of_both) from total_of_both) as totals,
+--include removed_edges
   from slot
 --include end_of_answer
 
@@ -272,7 +273,8 @@ select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_
            select coalesce(json_agg(row order by total_ms desc, category collate "C"), '[]')
              from row
        ) as data,
-       (select row_to_json(total) from total) as totals
+       (select row_to_json(total) from total) as totals,
+--include removed_edges
   from slot
 --include end_of_answer
 
@@ -326,6 +328,7 @@ select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_
        (
            select json_build_object('tracked_ms', coalesce(sum(tracked_ms), 0)::bigint)
              from row
-       ) as totals
+       ) as totals,
+--include removed_edges
   from requested
 --include end_of_answer

@@ -12,6 +12,7 @@ from resourceserver.api.bodies import (
     Count,
     InstantRangeEcho,
     Milliseconds,
+    OfSums,
     Percent,
     Timestamp,
 )
@@ -21,7 +22,7 @@ from shared import queries
 
 _HERE: Final = Path(__file__).parent
 _TIMELINE: Final = Path(timeline.__file__).parent
-SQL: Final = queries.load(_TIMELINE / "timeline.sql", _HERE / "coding.sql")
+SQL: Final = queries.load(_TIMELINE / "timeline.sql", _HERE / "rows.sql", _HERE / "coding.sql")
 
 
 class LanguageOfProject(Body):
@@ -84,7 +85,7 @@ class CodingTotals(Body):
     """Lines that were removed in sessions that start in the range."""
 
 
-class CodingBody(Body):
+class CodingBody(OfSums):
     """Coding time by project and by language."""
 
     range: InstantRangeEcho

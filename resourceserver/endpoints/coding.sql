@@ -87,6 +87,7 @@ select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_
                  from language_row
            )
        ) as data,
-       (select row_to_json(total) from total) as totals
+       (select row_to_json(total) from total) as totals,
+--include removed_edges
   from slot
 --include end_of_answer

@@ -10,6 +10,21 @@
        and removed_before::timestamp at time zone 'UTC' > %(from)s::timestamptz
 ) as removed_before
 
+-- fragment: removed_edges
+-- The same for sums, which rollups answer by quarters of an hour: null too where each end of the range is such a quarter
+-- or later, since then nothing is missing.
+(
+    select svc.instant(removed_before::timestamp at time zone 'UTC')
+      from activity.raw_limit
+     where user_id = %(user_id)s
+       and exists (
+               select
+                 from unnest(array[%(from)s::timestamptz, %(to)s::timestamptz]) as edge
+                where edge < removed_before::timestamp at time zone 'UTC'
+                  and edge <> date_bin('15 minutes', edge, 'epoch')
+           )
+) as removed_before
+
 -- fragment: tracked_devices
 -- The devices, and the events of each, all streams together. Each stream has a device, but a full join is never a nested
 -- loop: where the planner expects a few devices, each of a thousand would be compared with the streams of all others.

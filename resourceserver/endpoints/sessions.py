@@ -15,6 +15,7 @@ from resourceserver.api.bodies import (
     InstantRangeEcho,
     Listing,
     Milliseconds,
+    OfSums,
     Percent,
     Productivity,
     Timestamp,
@@ -207,7 +208,7 @@ class SessionsDailyTotals(Body):
     tracked_ms: Milliseconds
 
 
-class SessionsDailyBody(Body):
+class SessionsDailyBody(OfSums):
     """Every day that overlaps the range, in order; days are clipped to the range."""
 
     range: InstantRangeEcho

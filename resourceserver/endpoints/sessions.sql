@@ -229,7 +229,8 @@ select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_
                  from spent
            ),
            'tracked_ms', (select coalesce(sum(tracked_ms), 0)::bigint from row)
-       ) as totals
+       ) as totals,
+--include removed_edges
   from requested
 --include end_of_answer
 

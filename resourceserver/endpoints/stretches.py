@@ -154,6 +154,10 @@ class DayTimelineBody(Body):
     """When the activity of the day begins and ends, which may be after midnight."""
     data: Stretches
     totals: StretchTotals
+    removed_before: Timestamp | None
+    """Single sessions that ended before this have been removed: `apps` has their time, `coding` and
+    `activity` do not have that of coding sessions, and `unreported` is by quarters of an hour. Null where it
+    is before the evening before the day."""
 
 
 def _steps(values: Mapping[str, Any], _: Answers) -> dict[str, Step]:
@@ -164,6 +168,7 @@ def _steps(values: Mapping[str, Any], _: Answers) -> dict[str, Step]:
 def _finish(answers: Answers) -> dict[str, Any]:
     """Return the body: the stretches, with their sums."""
     query, unreported = answers["query"], answers[_UNREPORTED]["times"]
+    removed_before = answers[_UNREPORTED]["removed_before"]
     return {
         "date": query["date"],
         "tz": query["tz"],
@@ -184,6 +189,7 @@ def _finish(answers: Answers) -> dict[str, Any]:
             "coding_ms": sum(row["total_ms"] for row in query["coding"]),
             "unreported_ms": sum(row["duration_ms"] for row in unreported),
         },
+        "removed_before": removed_before,
     }
 
 

@@ -249,7 +249,7 @@ select %(date)s::date as date,
 -- name: unreported_time
 -- The times of a local day, up to an instant, in which no tracker reported any session for five minutes: no coding, no
 -- application, and not that the person was away. Of sessions that have been removed because of their age, the quarters of
--- an hour are known in which they were.
+-- an hour are known in which they were; `removed_before` is until when, or null where that is before the evening before.
 --include answer
 with day as materialized (
     select starts_at,
@@ -296,6 +296,14 @@ row as (
            ) as gap
      where upper(gap) - lower(gap) >= interval '5 minutes'
 )
-select coalesce(json_agg(row order by starts_at), '[]') as times
+select coalesce(json_agg(row order by starts_at), '[]') as times,
+       (
+           select svc.instant(removed_before::timestamp at time zone 'UTC')
+             from activity.raw_limit
+            where user_id = %(user_id)s
+              -- The activity of the day begins at 18:00 of the day before, or later.
+              and removed_before::timestamp at time zone 'UTC'
+                  > (%(date)s::date - 1 + time '18:00') at time zone %(tz)s
+       ) as removed_before
   from row
 --include end_of_answer

@@ -114,6 +114,7 @@ def test_an_hour_by_hand(api: TestClient, alice: Person) -> None:
             "domains_ms": 0,
             "without_domain_ms": 3_900_000,
         },
+        "removed_before": None,
     }
     assert sites["domains"] == [
         {

@@ -114,6 +114,7 @@ def test_two_hours_by_hand(api: TestClient, alice: Person) -> None:
             "distracted_ms": 300_000,
             "uncategorized_ms": 60_000,
         },
+        "removed_before": None,
     }
 
 

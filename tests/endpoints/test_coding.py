@@ -86,6 +86,7 @@ def test_an_hour_by_hand(api: TestClient, owner: Owner, alice: Person) -> None:
             "lines_added": 17,
             "lines_removed": 3,
         },
+        "removed_before": None,
     }
 
 

@@ -66,6 +66,7 @@ def test_two_days_by_hand_are_clipped_to_the_range(api: TestClient, alice: Perso
             },
         ],
         "totals": {"tracked_ms": 5_400_000},
+        "removed_before": None,
     }
 
 

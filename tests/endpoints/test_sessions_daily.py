@@ -89,6 +89,7 @@ def test_a_session_over_midnight_counts_on_both_days_and_once_in_total(
             },
         ],
         "totals": {"session_count": 3, "tracked_ms": 5_400_000},
+        "removed_before": None,
     }
 
 

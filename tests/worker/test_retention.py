@@ -290,6 +290,45 @@ def test_applications_of_a_day_stay_and_nothing_removed_counts_as_unreported(
     ]
 
 
+WITHIN: Final = {"from": "2019-03-04T09:05:00Z", "to": "2019-05-01T00:00:00Z"}
+"""Its first ten minutes, up to a quarter of an hour, are known from single sessions alone."""
+
+
+@pytest.mark.parametrize(
+    ("path", "params", "total", "missing_ms"),
+    [
+        ("analytics/app-usage", WITHIN, "tracked_ms", 600_000),
+        ("analytics/categories", WITHIN, "tracked_ms", 600_000),
+        ("analytics/daily-categories", WITHIN, "tracked_ms", 600_000),
+        ("analytics/coding", WITHIN, "coding_ms", 600_000),
+        ("sessions/daily", WITHIN, "tracked_ms", 600_000),
+        ("sessions/daily", RANGE | {"to": "2019-04-08T22:05:00Z"}, "tracked_ms", 300_000),
+        ("sessions/daily", RANGE | {"from": "2019-03-04T09:15:00Z"}, "tracked_ms", 0),
+        ("analytics/day-timeline", {"date": "2019-03-04"}, "coding_ms", 900_000),
+    ],
+)
+def test_an_answer_that_lacks_time_of_removed_sessions_says_so(
+    api: TestClient,
+    alice: Person,
+    bob: Person,
+    history: None,
+    remove: Callable[[Person], list[Outcome]],
+    path: str,
+    params: dict[str, str],
+    total: str,
+    missing_ms: int,
+) -> None:
+    remove(alice)
+    after, complete = (
+        api.get(f"/api/v1/{path}", params=params, headers=who.headers("read:activity")).json()
+        for who in (alice, bob)
+    )
+
+    assert complete["totals"][total] - after["totals"][total] == missing_ms
+    limit = "2019-05-01T00:00:00.000Z" if missing_ms else None
+    assert (after["removed_before"], complete["removed_before"]) == (limit, None)
+
+
 def test_nothing_computes_the_days_of_removed_sessions_again(
     api: TestClient,
     deployment: Settings,
