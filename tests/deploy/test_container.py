@@ -120,6 +120,10 @@ def test_no_instruction_has_a_secret_and_none_runs_as_root_at_the_end() -> None:
     assert "RUN" not in after
 
 
+def test_the_secrets_beside_the_compose_file_are_not_copied_into_the_image() -> None:
+    assert "**/.env" in (ROOT / ".dockerignore").read_text().splitlines()
+
+
 def test_servers_start_when_the_database_is_prepared_and_caddy_when_they_are_ready() -> None:
     needed = {
         name: {other: each["condition"] for other, each in service.get("depends_on", {}).items()}
