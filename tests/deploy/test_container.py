@@ -20,7 +20,7 @@ from psycopg.conninfo import make_conninfo
 
 from deploy.postgres.embedded import EmbeddedPostgres
 from shared import settings
-from tests.conftest import FAST
+from tests.conftest import FAST, person
 from tests.deploy.conftest import ON_DISK, PORTS, reachable_directory
 from tests.deploy.runner import get
 from tests.test_repo import is_of_parser
@@ -315,9 +315,19 @@ def address(data_dir: Path) -> Iterator[str]:
         yield make_conninfo(server.url, user="")
 
 
+def documented(command: str, backups: Path) -> list[str]:
+    """Return the words of a command for the service `migrate` in BACKUP.md, which mounts this directory."""
+    prefix = "podman compose run --rm --volume /var/backups/svc:/backups migrate "
+    (line,) = re.findall(
+        f"^{prefix}({command} .+)$", (ROOT / "docs/BACKUP.md").read_text(), re.MULTILINE
+    )
+    assert is_of_parser(line)
+    return [word.replace("/backups", str(backups)) for word in shlex.split(line)]
+
+
 @pytest.mark.long
 @pytest.mark.timeout(900)
-def test_the_services_of_the_compose_file_start_one_after_the_other_and_again(
+def test_the_services_of_the_compose_file_start_twice_and_their_database_is_restored(
     image: Image, address: str, tmp_path: Path
 ) -> None:
     ports = {"auth": next(PORTS), "resource": next(PORTS)}
@@ -362,3 +372,21 @@ def test_the_services_of_the_compose_file_start_one_after_the_other_and_again(
         assert statuses == [200, 200]
         assert (status, json.loads(metadata)["issuer"]) == (200, "https://auth.example.org")
         assert "https://auth.example.org/" in link
+
+    backups = volume.parent / "backups"
+    backups.mkdir(mode=0o700)
+    os.chown(backups, USER if os.geteuid() == 0 else -1, -1)
+    owner = make_conninfo(address, user="owner", password="a password")
+    with psycopg.connect(owner, autocommit=True) as connection:
+        person(connection, "alice")
+        output_of(image, variables("migrate"), *documented("backup", backups))
+        connection.execute("create database restored")
+    (taken,) = backups.iterdir()
+    restored = variables("migrate") | {
+        "DATABASE_URL": make_conninfo(address, user="owner", dbname="restored")
+    }
+    *words, _ = documented("restore", backups)
+    output_of(image, restored, *words, str(taken))
+    with psycopg.connect(owner, dbname="restored") as connection:
+        emails = connection.execute("select email from identity.user").fetchall()
+    assert emails == [("alice@example.org",)]
