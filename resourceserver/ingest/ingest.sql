@@ -65,6 +65,17 @@ select missing.name
   from missing
  where missing.place > (select places from room)
 
+-- fragment: in_open_months
+-- Leaves out events that begin in months whose sessions are removed (closed_before). Needs `sent` with `started_ms`.
+   and timestamptz 'epoch' + sent.started_ms::bigint * interval '1 millisecond' >= coalesce(
+           (
+               select closed_before::timestamp at time zone 'UTC'
+                 from activity.raw_limit
+                where user_id = %(user_id)s
+           ),
+           '-infinity'
+       )
+
 -- name: add_app_sessions
 -- Writes the app sessions of a batch, given as a JSON array for each column; returns the keys of those that
 -- were new. An event whose key exists already changes nothing. The outer join turns a device that was deleted
@@ -141,14 +152,7 @@ select %(user_id)s,
            device.device_id is not null
            or (select count(*) from activity.device where user_id = %(user_id)s) < %(most_devices)s::bigint
        )
-   and timestamptz 'epoch' + sent.started_ms::bigint * interval '1 millisecond' >= coalesce(
-           (
-               select closed_before::timestamp at time zone 'UTC'
-                 from activity.raw_limit
-                where user_id = %(user_id)s
-           ),
-           '-infinity'
-       )
+--include in_open_months
  order by sent.idempotency_key collate "C"
     on conflict do nothing
 returning idempotency_key
@@ -237,14 +241,7 @@ select %(user_id)s,
            device.device_id is not null
            or (select count(*) from activity.device where user_id = %(user_id)s) < %(most_devices)s::bigint
        )
-   and timestamptz 'epoch' + sent.started_ms::bigint * interval '1 millisecond' >= coalesce(
-           (
-               select closed_before::timestamp at time zone 'UTC'
-                 from activity.raw_limit
-                where user_id = %(user_id)s
-           ),
-           '-infinity'
-       )
+--include in_open_months
  order by sent.idempotency_key collate "C"
     on conflict do nothing
 returning idempotency_key
