@@ -100,6 +100,18 @@ select sum(pg_relation_size(oid)) filter (where relkind = 'r') as rows,
 -- Where the log of writes is.
 select pg_current_wal_insert_lsn() - '0/0'::pg_lsn
 
+-- fragment: batch
+-- The events of a batch of one person, a `sent`.
+select md5('person ' || %(person)s::text)::uuid as user_id,
+       'd1:' || left(encode(sha256(convert_to(%(batch)s::text || ' ' || n, 'UTF8')), 'hex'), 40) as idempotency_key,
+       md5('device')::uuid,
+       %(at)s::timestamptz + n * interval '4 seconds',
+       %(at)s::timestamptz + (n + 1) * interval '4 seconds',
+       'Application ' || n %% 40,
+       'Document ' || n || ' of a project with a usual name',
+       'aw-bridge/1.2'
+  from generate_series(1, %(events)s::integer) as n
+
 -- name: add_batch
 -- A batch of one person, of whose keys none exists.
 insert into app_session (
@@ -112,15 +124,7 @@ insert into app_session (
     title,
     source
 )
-select md5('person ' || %(person)s::text)::uuid,
-       'd1:' || left(encode(sha256(convert_to(%(batch)s::text || ' ' || n, 'UTF8')), 'hex'), 40),
-       md5('device')::uuid,
-       %(at)s::timestamptz + n * interval '4 seconds',
-       %(at)s::timestamptz + (n + 1) * interval '4 seconds',
-       'Application ' || n %% 40,
-       'Document ' || n || ' of a project with a usual name',
-       'aw-bridge/1.2'
-  from generate_series(1, %(events)s::integer) as n
+--include batch
  order by 2
     on conflict do nothing
 
@@ -139,16 +143,7 @@ insert into app_session (
 )
 select sent.*
   from (
-           select md5('person ' || %(person)s::text)::uuid as user_id,
-                  'd1:' || left(encode(sha256(convert_to(%(batch)s::text || ' ' || n, 'UTF8')), 'hex'), 40)
-                      as idempotency_key,
-                  md5('device')::uuid,
-                  %(at)s::timestamptz + n * interval '4 seconds',
-                  %(at)s::timestamptz + (n + 1) * interval '4 seconds',
-                  'Application ' || n %% 40,
-                  'Document ' || n || ' of a project with a usual name',
-                  'aw-bridge/1.2'
-             from generate_series(1, %(events)s::integer) as n
+--include batch
        ) as sent
  where not exists (
            select

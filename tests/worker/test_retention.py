@@ -110,6 +110,22 @@ def remove(deployment: Settings, owner: Rows) -> Callable[[Person], list[Outcome
 
 
 @pytest.fixture
+def take(deployment: Settings) -> Callable[[Person, int], list[Outcome]]:
+    """Takes so many turns of a person, as a worker does, but one at once after the other."""
+    login = database.login(deployment, "worker")
+
+    def turns(who: Person, count: int) -> list[Outcome]:
+        async def run() -> list[Outcome]:
+            async with Pool.to(login, size=1, wait_s=None, prepare=True) as workers:
+                handle = retention.handler(workers, YEARS)
+                return [await handle(Turn(who.user_id, "retention", 1)) for _ in range(count)]
+
+        return asyncio.run(run())
+
+    return turns
+
+
+@pytest.fixture
 def sum_up(deployment: Settings) -> Callable[..., None]:
     """Writes the summaries of a person that are due, and then all of them again if ``is_all``."""
 
@@ -419,30 +435,24 @@ def test_undoing_an_import_leaves_sums_of_removed_sessions_and_says_so(
 
 
 def test_sessions_wait_for_their_rollups_and_for_batches_that_are_being_written(
-    deployment: Settings,
     owner: Rows,
     alice: Person,
     post: Callable[..., dict[str, Any]],
+    take: Callable[[Person, int], list[Outcome]],
 ) -> None:
     post(alice, OLD)
-    login = database.login(deployment, "worker")
 
-    async def take(count: int) -> list[Outcome]:
-        async with Pool.to(login, size=1, wait_s=None, prepare=True) as workers:
-            handle = retention.handler(workers, YEARS)
-            return [await handle(Turn(alice.user_id, "retention", 1)) for _ in range(count)]
-
-    closed, early = asyncio.run(take(2))
+    closed, early = take(alice, 2)
     owner.execute("delete from activity.rollup_due; delete from activity.summary_due")
-    (too_soon,) = asyncio.run(take(1))
+    (too_soon,) = take(alice, 1)
     owner.execute("update activity.raw_limit set closed_at = now() - interval '11 minutes'")
     owner.execute(
         "insert into activity.summary_due (user_id, date) values (%s, '2019-03-04')",
         [alice.user_id],
     )
-    (summary_missing,) = asyncio.run(take(1))
+    (summary_missing,) = take(alice, 1)
     owner.execute("delete from activity.summary_due")
-    (removed,) = asyncio.run(take(1))
+    (removed,) = take(alice, 1)
 
     assert closed.log.startswith("closed_before=")
     assert [each.log for each in (early, too_soon, summary_missing)] == ["", "", ""]
@@ -572,7 +582,7 @@ def test_closed_months_that_are_kept_and_not_removed_are_opened_again(
 
 
 def test_no_month_is_removed_that_is_kept_since_the_number_of_years_was_raised(
-    deployment: Settings, owner: Rows, alice: Person, history: None
+    owner: Rows, alice: Person, history: None, take: Callable[[Person, int], list[Outcome]]
 ) -> None:
     owner.execute(
         "insert into activity.raw_limit (user_id, closed_before, closed_at, removed_before)"
@@ -587,14 +597,8 @@ def test_no_month_is_removed_that_is_kept_since_the_number_of_years_was_raised(
         " where user_id = %s and idempotency_key <> 'new'",
         [YEARS, alice.user_id],
     )
-    login = database.login(deployment, "worker")
 
-    async def take() -> list[Outcome]:
-        async with Pool.to(login, size=1, wait_s=None, prepare=True) as workers:
-            handle = retention.handler(workers, YEARS)
-            return [await handle(Turn(alice.user_id, "retention", 1)) for _ in range(2)]
-
-    opened, outcome = asyncio.run(take())
+    opened, outcome = take(alice, 2)
 
     assert opened.log.startswith("opened_from=")
     assert outcome == Outcome()
