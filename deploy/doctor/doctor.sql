@@ -148,6 +148,16 @@ select count(*) filter (where waited_s > %(longest_s)s) as overdue,
              from svc.turn
        ) as waiting
 
+-- name: closed_and_kept
+-- Of how many people months are closed, and not removed, that so many years keep open; null years keep all.
+select count(*) as people
+  from activity.raw_limit
+  join identity.user as person using (user_id)
+ where raw_limit.closed_before > coalesce(
+           greatest(svc.raw_limit_day(person.timezone, %(years)s::integer), raw_limit.removed_before),
+           '-infinity'
+       )
+
 -- name: sealing_keys
 -- The ids of the keys to which secrets of connections are sealed, with the number of secrets.
 select key_id,

@@ -79,6 +79,7 @@ CHECKS: Final[tuple[Check[Deployment], ...]] = (
     Check("replica", database.replica),
     Check("dashboard", database.dashboard_address),
     Check("jobs", work.jobs),
+    Check("old years", work.old_years),
     Check("backups", work.backups_written),
     Check("sealing keys", work.sealing_key),
     Check("disk", work.disk),

@@ -63,6 +63,25 @@ def _duration(seconds: float) -> str:
     return f"{seconds:.0f} seconds"
 
 
+def old_years(deployment: Deployment) -> Iterator[Finding]:
+    """Whether another process has a smaller SVC_KEEP_RAW_YEARS, as far as the database can say.
+
+    A process with a larger one only opens months again, which leaves no trace.
+    """
+    years = deployment.chosen.keep_raw_years
+    kept = "all years are kept" if years is None else f"{years} years are kept"
+    with deployment.owner() as connection:
+        row = connection.execute(SQL["closed_and_kept"], {"years": years}).fetchone() or {}
+    if row["people"]:
+        yield failed(
+            f"{kept} by SVC_KEEP_RAW_YEARS here, and new sessions of such time are refused to"
+            f" {row['people']} people",
+            "Give all workers and servers the same number; within an hour a worker opens these months again.",
+        )
+    else:
+        yield passed(f"{kept}, and no month of them is closed")
+
+
 def backups_written(deployment: Deployment) -> Iterator[Finding]:
     """Whether the newest backup is recent and whole."""
     directory = deployment.chosen.backup_dir

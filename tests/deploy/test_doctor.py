@@ -285,6 +285,29 @@ def test_turns_that_wait_and_turns_that_fail(good: Settings) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("years", "kept"), [(None, "all years are kept"), (3, "3 years are kept"), (2, None)]
+)
+def test_months_that_are_closed_by_a_worker_with_a_smaller_number_of_years(
+    good: Settings, years: int | None, kept: str | None
+) -> None:
+    with changed(
+        good,
+        "with alice as (insert into identity.user (email)"
+        "               values ('alice@example.org') returning user_id)"
+        " insert into activity.raw_limit (user_id, closed_before)"
+        " select user_id, svc.raw_limit_day('UTC', 2) from alice",
+        "delete from identity.user",
+    ):
+        results = failures(replace(good, keep_raw_years=years), "old years")
+
+    assert [each.text for each in results] == [
+        f"{text} by SVC_KEEP_RAW_YEARS here, and new sessions of such time are refused to 1 people"
+        for text in [kept]
+        if text
+    ]
+
+
 def test_commits_that_a_crash_can_lose(good: Settings) -> None:
     with changed(
         good,
