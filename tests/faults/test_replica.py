@@ -233,6 +233,65 @@ def test_a_batch_is_read_back_before_the_replica_has_it(
     assert findings(pair) == ["the replica has what the primary has"]
 
 
+@pytest.mark.parametrize(
+    ("write", "path", "text"),
+    [
+        pytest.param(
+            "insert into activity.goal (user_id, title, metric, comparison, target, period)"
+            " values (%s, 'Deep work', 'tracked_ms', 'at_least', 3600000, 'day')",
+            "/api/v1/goals",
+            "Deep work",
+            id="goal",
+        ),
+        pytest.param(
+            "insert into activity.category_rule (user_id, priority, field, match, pattern, category)"
+            " values (%s, 1, 'app', 'exact', 'code', 'Handicraft')",
+            USAGE,
+            "Handicraft",
+            id="category rule",
+        ),
+        pytest.param(
+            "update activity.device set display_name = 'Desk' where user_id = %s",
+            "/api/v1/devices",
+            "Desk",
+            id="name of a device",
+        ),
+        pytest.param(
+            "insert into profile.connection (user_id, kind, data, name, import_id)"
+            " values (%s, 'owntracks', 'location', 'Pocket', gen_random_uuid())",
+            "/api/v1/integrations",
+            "Pocket",
+            id="connection",
+        ),
+        pytest.param(
+            "update identity.user set timezone = 'Asia/Tokyo' where user_id = %s",
+            "/api/v1/me",
+            "Asia/Tokyo",
+            id="time zone",
+        ),
+        pytest.param(
+            "update activity.app_session set app = 'Vim' where user_id = %s",
+            "/api/v1/sessions/apps?from=2025-06-16T00:00:00Z&to=2025-06-17T00:00:00Z",
+            "Vim",
+            id="session",
+        ),
+    ],
+)
+def test_what_a_person_changes_is_read_back_before_the_replica_has_it(
+    pair: Pair, client: TestClient, alice: Person, write: str, path: str, text: str
+) -> None:
+    headers = alice.headers()
+    assert client.post(INGEST, json={"events": [HOUR]}, headers=headers).status_code == 200
+    before = client.get(path, headers=headers)
+    wait_for_replica(client)
+    with pair.paused():
+        pair.owner.execute(write, [alice.user_id])
+        after = client.get(path, headers=headers)
+
+    assert (before.status_code, after.status_code) == (200, 200)
+    assert (text in before.text, text in after.text) == (False, True)
+
+
 def test_a_revoked_or_narrowed_token_reads_nothing_while_the_replica_still_accepts_it(
     pair: Pair, client: TestClient, alice: Person
 ) -> None:
