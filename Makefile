@@ -44,15 +44,15 @@ run: .venv/.run ## Start everything on this machine, until Ctrl-C
 	@export SVC_BUILD_COMMIT="$${SVC_BUILD_COMMIT:-$$(git rev-parse --short HEAD 2>/dev/null)}"; \
 	  exec $(BIN)/svc up
 
-test: .venv/.dev chromium proxies systemd $(ACTIVITYWATCH)/.run ## Run all tests
+test: .venv/.dev chromium proxies pgbouncer systemd $(ACTIVITYWATCH)/.run ## Run all tests
 	@$(PYTEST)
 
-test-reach: .venv/.dev chromium proxies systemd $(ACTIVITYWATCH)/.run ## Run the tests that the changes since BASE (HEAD) can reach
+test-reach: .venv/.dev chromium proxies pgbouncer systemd $(ACTIVITYWATCH)/.run ## Run the tests that the changes since BASE (HEAD) can reach
 	@$(PYTEST) $$($(BIN)/python -m tests.reach $(BASE))
 
 BASE ?= HEAD
 
-test-fast: .venv/.dev $(ACTIVITYWATCH)/.run ## Run all tests except those with a browser or broken connections
+test-fast: .venv/.dev pgbouncer $(ACTIVITYWATCH)/.run ## Run all tests except those with a browser or broken connections
 	@$(PYTEST) --ignore tests/browser --ignore tests/faults
 
 check: .venv/.dev ## Check format, lint and types
@@ -196,7 +196,7 @@ pgbouncer:
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	    apt-get update -qq && RUNLEVEL=1 $(INSTALL_PACKAGE) pgbouncer; \
 	  else \
-	    echo "The proof needs PgBouncer: sudo apt-get install pgbouncer" >&2; exit 1; \
+	    echo "The tests need PgBouncer: sudo apt-get install pgbouncer" >&2; exit 1; \
 	  fi
 
 # GPSBabel, which writes tracks in the formats of watches.

@@ -20,7 +20,7 @@ from tests.waiting import wait_for
 
 IS_ON: Final = os.environ.get("SVC_TEST_POOLER") == "1"
 PATH: Final = "/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin"
-MISSING: Final = "PgBouncer is not installed; make proof does it"
+MISSING: Final = "PgBouncer is not installed; make test does it"
 _PORT: Final = 6432
 
 
