@@ -12,7 +12,7 @@ A new setting needs:
 2. a line in ``_read``, whose function raises a Fault for what cannot be used, and a line in ``environment``;
 3. examples in tests/unit/settings_examples.py: one value that can be used, and those that cannot, each with
    the words of its Fault. The tests fail without them, and try them;
-4. ``make settings``, and a row in the table of README.md if operators should know of it first.
+4. ``make settings``, and a row in the table of docs/OPERATING.md if operators should know of it first.
 """
 
 import json

@@ -178,15 +178,22 @@ def commands(group: click.Group, before: str = "") -> Iterator[str]:
             yield f"{before}{name}"
 
 
-def test_the_readme_lists_every_command() -> None:
-    readme = (ROOT / "README.md").read_text()
+def test_the_documents_list_every_command() -> None:
+    operating = (ROOT / "docs/OPERATING.md").read_text()
 
-    assert [name for name in commands(svc) if f"`svc {name}`" not in readme] == []
+    assert [name for name in commands(svc) if f"`svc {name}`" not in operating] == []
 
 
 DOCUMENTS = [
-    *("README.md", "CONTRIBUTING.md", "docs/ARCHITECTURE.md", "docs/BACKUP.md", "docs/INSTALL.md"),
-    "docs/RUNBOOK.md",
+    *("README.md", "CONTRIBUTING.md", "docs/ARCHITECTURE.md", "docs/BACKUP.md", "docs/CAPACITY.md"),
+    *(
+        "docs/CITUS.md",
+        "docs/INSTALL.md",
+        "docs/LOAD.md",
+        "docs/OPERATING.md",
+        "docs/PARTITIONS.md",
+    ),
+    *("docs/PROGRAMS.md", "docs/RUNBOOK.md"),
 ]
 
 
@@ -210,6 +217,8 @@ def test_a_document_names_only_settings_that_exist(document: str) -> None:
         *(f"SVC_{role.upper()}_DATABASE_URL" for role in ROLES),
         # A person's own programs read it.
         "SVC_TOKEN",
+        # The tests read it.
+        "SVC_TEST_CITUS_URL",
     }
     named = set(re.findall(name, (ROOT / document).read_text()))
 
@@ -258,5 +267,26 @@ def test_every_path_in_the_documents_exists() -> None:
         base = (ROOT / document).parent
         missing += [f"{document}: {link}" for link in links if not (base / link).exists()]
         missing += [f"{document}: {name}" for name in named if not (ROOT / name).exists()]
+
+    assert missing == []
+
+
+def anchors(text: str) -> set[str]:
+    """Return what a link can name in a document: its headings, as GitHub spells them."""
+    without_code = re.sub(r"^ *```.*?^ *```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.*)$", without_code, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}
+
+
+def test_every_link_to_a_part_of_a_document_leads_to_a_heading() -> None:
+    missing = []
+    for document in (*DOCUMENTS, "CHANGELOG.md", "SECURITY.md"):
+        path = ROOT / document
+        links = re.findall(r"\]\(([^)#:]*)#([^)]+)\)", path.read_text())
+        missing += [
+            f"{document}: {name}#{anchor}"
+            for name, anchor in links
+            if anchor not in anchors((path.parent / name if name else path).read_text())
+        ]
 
     assert missing == []

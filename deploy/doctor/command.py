@@ -80,7 +80,7 @@ def _inside() -> Iterator[Result]:
         yield Result(
             Outcome.FAILED,
             str(error),
-            "Correct this setting; the README describes it.",
+            "Correct this setting; docs/OPERATING.md describes it.",
             check="settings",
         )
         return

@@ -265,7 +265,7 @@ def replica(deployment: Deployment) -> Iterator[Finding]:
         yield failed(
             f"the replica of SVC_READER_REPLICA_URL is not used: {reason}",
             "Look at the log of PostgreSQL there, and whether it streams from the reader's database; a new"
-            ' copy is made by pg_basebackup (README, "Reads from a replica").',
+            ' copy is made by pg_basebackup (docs/OPERATING.md, "Reads from a replica").',
         )
         return
     if row != (True,):

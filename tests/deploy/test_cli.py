@@ -137,7 +137,7 @@ def test_a_missing_database_names_the_data_directory(main: Main, data_dir: Path)
 def test_the_shell_completes_commands_and_options(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], typed: str, completed: str
 ) -> None:
-    # The README has this command for completion in bash.
+    # docs/OPERATING.md has this command for completion in bash.
     monkeypatch.setenv("_SVC_COMPLETE", "bash_complete")
     monkeypatch.setenv("COMP_WORDS", typed)
     monkeypatch.setenv("COMP_CWORD", str(len(typed.split()) - 1))

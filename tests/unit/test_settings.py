@@ -382,9 +382,7 @@ def test_by_default_four_resource_processes_and_two_authorization_processes_fit_
     assert 4 * resource + 2 * connections["authserver"] < 97
 
 
-def test_by_default_one_worker_fits_beside_them_and_needs_the_ten_connections_of_the_readme() -> (
-    None
-):
+def test_by_default_one_worker_fits_beside_them_and_needs_ten_connections() -> None:
     chosen = settings.read({"SVC_WORKER": "on"})
     connections, worker = chosen.connections, sum(chosen.connections_of_worker.values())
 
@@ -405,9 +403,9 @@ def test_beats_of_editors_have_connections_of_their_own(
     assert settings.read(environment).connections["importer"] == connections
 
 
-def test_the_readme_has_the_default_number_of_connections() -> None:
-    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    rows = [line.split("|") for line in readme.splitlines() if "_CONNECTIONS`" in line]
+def test_the_table_has_the_default_number_of_connections() -> None:
+    operating = (Path(__file__).parents[2] / "docs/OPERATING.md").read_text(encoding="utf-8")
+    rows = [line.split("|") for line in operating.splitlines() if "_CONNECTIONS`" in line]
 
     said = {
         name.strip("` "): int(size)

@@ -163,9 +163,9 @@ def test_the_sample_has_the_defaults_of_all_settings_that_an_operator_sets() -> 
     assert settings.read(given) == settings.read({})
 
 
-def test_the_readme_names_only_settings_that_exist() -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    table = [line.split("|")[1] for line in readme.splitlines() if line.startswith("| `SVC_")]
+def test_the_table_names_only_settings_that_exist() -> None:
+    operating = (ROOT / "docs/OPERATING.md").read_text(encoding="utf-8")
+    table = [line.split("|")[1] for line in operating.splitlines() if line.startswith("| `SVC_")]
     names = [
         name.strip("`").removesuffix("(_FILE)")
         for row in table
