@@ -1,6 +1,7 @@
 """Long reads on a real streaming replica: whether it is used, and that nobody can see that it is."""
 
 import asyncio
+import json
 import os
 import signal
 import threading
@@ -13,17 +14,22 @@ from typing import Any, Final
 
 import psycopg
 import pytest
+from click.testing import CliRunner
 from starlette.testclient import TestClient
 
 import resourceserver.app
 from deploy.doctor import database as doctor
 from deploy.doctor.deployment import Deployment
 from deploy.migrate import migrate
+from deploy.operators.imports import import_files
 from deploy.postgres.embedded import EmbeddedPostgres
 from resourceserver.api.session import Credential, Reader
 from resourceserver.endpoints import ENDPOINTS
+from resourceserver.worker import retention
+from resourceserver.worker.turns import Outcome, Turn
 from shared import database, pipeline, schema, tokens
 from shared.pipeline import Pipelines, Step
+from shared.pool import Pool
 from shared.settings import Settings
 from tests import replica
 from tests.client import AppClient
@@ -39,6 +45,7 @@ HOUR: Final = {
     "ended_at": "2025-06-16T10:00:00Z",
     "app": "Code",
 }
+SESSIONS: Final = "/api/v1/sessions/apps?from=2025-06-16T00:00:00Z&to=2025-06-17T00:00:00Z"
 USAGE_STATEMENT: Final = next(
     each for each in ENDPOINTS if each.name == "app_usage"
 ).statement.text.decode()[:300]
@@ -271,7 +278,7 @@ def test_a_batch_is_read_back_before_the_replica_has_it(
         ),
         pytest.param(
             "update activity.app_session set app = 'Vim' where user_id = %s",
-            "/api/v1/sessions/apps?from=2025-06-16T00:00:00Z&to=2025-06-17T00:00:00Z",
+            SESSIONS,
             "Vim",
             id="session",
         ),
@@ -290,6 +297,70 @@ def test_what_a_person_changes_is_read_back_before_the_replica_has_it(
 
     assert (before.status_code, after.status_code) == (200, 200)
     assert (text in before.text, text in after.text) == (False, True)
+
+
+LISTEN: Final = {
+    "listened_at": 1750060800,
+    "track_metadata": {"artist_name": "Nina Simone", "track_name": "Sinnerman"},
+}
+PLAYS: Final = "/api/v1/music/history?from=2025-06-16T00:00:00Z&to=2025-06-17T00:00:00Z"
+
+
+def test_an_import_and_its_undoing_are_read_back_before_the_replica_has_them(
+    pair: Pair, client: TestClient, alice: Person, tmp_path: Path
+) -> None:
+    headers = alice.headers()
+    path = tmp_path / "listens.jsonl"
+    path.write_text(json.dumps(LISTEN))
+
+    def artists() -> list[str]:
+        answer = client.get(PLAYS, headers=headers)
+        assert answer.status_code == 200, answer.text
+        return [each["artist"] for each in answer.json()["data"]]
+
+    def bring(*words: str) -> str:
+        done = CliRunner().invoke(import_files, words, obj=pair.chosen)
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    before = artists()
+    with pair.paused():
+        bring(str(path), f"--user={alice.email}")
+        brought = artists()
+        import_id = pair.owner.execute("select import_id from profile.import").fetchone()
+        assert import_id is not None
+        bring("--undo", str(import_id[0]))
+        undone = artists()
+
+    assert (before, brought, undone) == ([], ["Nina Simone"], [])
+
+
+def test_what_a_worker_removes_is_gone_before_the_replica_has_removed_it(
+    pair: Pair, client: TestClient, alice: Person
+) -> None:
+    headers = alice.headers()
+    assert client.post(INGEST, json={"events": [HOUR]}, headers=headers).status_code == 200
+    pair.owner.execute("delete from activity.rollup_due; delete from activity.summary_due")
+
+    async def take_turn() -> Outcome:
+        login = database.login(pair.chosen, "worker")
+        async with Pool.to(login, size=1, wait_s=None, prepare=True) as workers:
+            return await retention.handler(workers, 1)(Turn(alice.user_id, "retention", 1))
+
+    def sessions() -> list[str]:
+        answer = client.get(SESSIONS, headers=headers)
+        assert answer.status_code == 200, answer.text
+        return [each["app"] for each in answer.json()["data"]]
+
+    asyncio.run(take_turn())
+    pair.owner.execute("update activity.raw_limit set closed_at = now() - interval '1 day'")
+    before = sessions()
+    with pair.paused():
+        outcome = asyncio.run(take_turn())
+        after = sessions()
+
+    assert outcome.log.endswith(" app_sessions=1 coding_sessions=0")
+    assert (before, after) == (["Code"], [])
 
 
 def test_a_revoked_or_narrowed_token_reads_nothing_while_the_replica_still_accepts_it(
