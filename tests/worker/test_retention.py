@@ -182,6 +182,11 @@ QUESTIONS: Final = {
     "analytics/daily-categories": RANGE | {"tz": "Asia/Kathmandu"},
     "analytics/daily": DAYS,
     "analytics/hourly": {"date": "2019-03-04", "tz": "America/St_Johns"},
+    "analytics/hours": {"from": "2019-03-04", "to": "2019-03-06", "tz": "America/St_Johns"},
+    "analytics/normal": {"date": "2019-04-08", "tz": "Europe/Berlin"},
+    "analytics/day-difference": {"date": "2019-04-08", "tz": "Europe/Berlin"},
+    "analytics/switch-costs": RANGE,
+    "analytics/trend": {"metric": "tracked_ms", "from": "2019-03-01", "to": "2019-04-30"},
     "sessions/daily": RANGE | {"tz": "Europe/Berlin"},
     "account/summaries": {"from": "2019-03-01", "to": "2019-04-30"},
     "account/correlation": {
