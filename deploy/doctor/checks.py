@@ -71,6 +71,14 @@ def skipped(text: str, cure: str = "") -> Finding:
     return Finding(Outcome.SKIPPED, text, cure)
 
 
+def duration(seconds: float) -> str:
+    """Return a length of time in words, in the largest unit of which there are two or more."""
+    for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f} {unit}s"
+    return f"{seconds:.0f} seconds"
+
+
 def run(checks: Sequence[Check[Subject]], subject: Subject) -> Iterator[Result]:
     """Yield the results of all checks in their order."""
     for check in checks:

@@ -7,17 +7,27 @@ import http.client
 import ssl
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
-from deploy.doctor.checks import CannotExamine, Check, Finding, failed, passed, skipped
+from deploy.doctor.checks import (
+    CannotExamine,
+    Check,
+    Finding,
+    duration,
+    failed,
+    passed,
+    skipped,
+)
 from deploy.doctor.web import Reply, Site
 
 CLOCK_S: Final = 30.0
 """How far a clock may differ: signed tokens of a provider allow for a minute."""
-ENDS_SOON_DAYS: Final = 14
-"""Certificates are usually renewed a month before their end."""
+ENDS_SOON: Final = timedelta(days=14)
+"""Certificates of months are usually renewed a month before their end."""
+_ENDS_SOON_PART: Final = 6
+"""A shorter one ends soon in the last sixth of its time: proxies renew it when a third is left."""
 ISSUER_METADATA: Final = "/.well-known/oauth-authorization-server"
 RESOURCE_METADATA: Final = "/.well-known/oauth-protected-resource"
 INGEST: Final = "/api/v1/ingest/app-sessions"
@@ -84,15 +94,17 @@ def _connected(site: Site) -> Finding:
             f"{site.url} is plain http: passwords and tokens can be read on the way",
             "Put a proxy with TLS in front (deploy/proxy), and set SVC_AUTH_URL and SVC_BASE_URL to https.",
         )
-    assert reply.certificate_ends_at is not None  # noqa: S101 -- every connection with TLS has one
-    days = (reply.certificate_ends_at - datetime.now(UTC)).total_seconds() / 86400
-    if days < ENDS_SOON_DAYS:
+    assert reply.certificate is not None  # noqa: S101 -- every connection with TLS has one
+    begins_at, ends_at = reply.certificate
+    left = ends_at - datetime.now(UTC)
+    if left < min(ENDS_SOON, (ends_at - begins_at) / _ENDS_SOON_PART):
         return failed(
-            f"the certificate of {site.host} ends in {days:.0f} days",
+            f"the certificate of {site.host} ends in {duration(left.total_seconds())}",
             "Renew the certificate, and find out why that did not happen by itself.",
         )
     return passed(
-        f"{site.url} answers with {reply.tls_version}, its certificate ends in {days:.0f} days"
+        f"{site.url} answers with {reply.tls_version}, its certificate ends in"
+        f" {duration(left.total_seconds())}"
     )
 
 

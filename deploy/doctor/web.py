@@ -24,7 +24,8 @@ class Reply:
     body: bytes
     own_address: str
     """The address from which this machine connected."""
-    certificate_ends_at: datetime | None = None
+    certificate: tuple[datetime, datetime] | None = None
+    """The moments from which and until which it is valid."""
     tls_version: str | None = None
 
     def json(self) -> Any:
@@ -82,7 +83,9 @@ class Site:
             connection.connect()
             channel = connection.sock
             own_address = channel.getsockname()[0]
-            ends_at, version = _tls(channel) if isinstance(channel, ssl.SSLSocket) else (None, None)
+            certificate, version = (
+                _tls(channel) if isinstance(channel, ssl.SSLSocket) else (None, None)
+            )
             # Written out, because a check announces more than it sends.
             connection.putrequest(method, path, skip_accept_encoding=True)
             for name, value in {"Connection": "close", **(headers or {})}.items():
@@ -94,12 +97,15 @@ class Site:
                 {name.lower(): value for name, value in answer.getheaders()},
                 answer.read(_MOST_BYTES),
                 own_address,
-                ends_at,
+                certificate,
                 version,
             )
 
 
-def _tls(channel: ssl.SSLSocket) -> tuple[datetime, str | None]:
+def _tls(channel: ssl.SSLSocket) -> tuple[tuple[datetime, datetime], str | None]:
     certificate = channel.getpeercert() or {}
-    ends_at = ssl.cert_time_to_seconds(str(certificate["notAfter"]))
-    return datetime.fromtimestamp(ends_at, UTC), channel.version()
+    begins_at, ends_at = (
+        datetime.fromtimestamp(ssl.cert_time_to_seconds(str(certificate[name])), UTC)
+        for name in ("notBefore", "notAfter")
+    )
+    return (begins_at, ends_at), channel.version()

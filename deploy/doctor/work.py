@@ -8,7 +8,7 @@ from typing import Final
 
 from deploy.backup import backups
 from deploy.backup.backups import BackupError
-from deploy.doctor.checks import CannotExamine, Finding, failed, passed, skipped
+from deploy.doctor.checks import CannotExamine, Finding, duration, failed, passed, skipped
 from deploy.doctor.deployment import SQL, Deployment
 from shared import schema, sealing, sealing_keys
 from shared.settings import SettingsError
@@ -35,7 +35,7 @@ def jobs(deployment: Deployment) -> Iterator[Finding]:
     for row in marks:
         if row["oldest_mark_s"] > LONGEST_MARK_S:
             is_right = False
-            waited = _duration(row["oldest_mark_s"])
+            waited = duration(row["oldest_mark_s"])
             yield failed(
                 f"days of {row['people_marked']} people wait for {row['kind']}, the oldest for {waited}",
                 "Start a worker ('svc resource work'), or a second one if the first keeps working.",
@@ -43,7 +43,7 @@ def jobs(deployment: Deployment) -> Iterator[Finding]:
     if turns["overdue"]:
         is_right = False
         yield failed(
-            f"{turns['overdue']} turns wait, the first for {_duration(turns['longest_s'])}",
+            f"{turns['overdue']} turns wait, the first for {duration(turns['longest_s'])}",
             "Start a worker ('svc resource work'), and read its log.",
         )
     if turns["failing"]:
@@ -54,13 +54,6 @@ def jobs(deployment: Deployment) -> Iterator[Finding]:
         )
     if is_right:
         yield passed("no marked day and no turn is late")
-
-
-def _duration(seconds: float) -> str:
-    for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
-        if seconds >= 2 * length:
-            return f"{seconds / length:.0f} {unit}s"
-    return f"{seconds:.0f} seconds"
 
 
 def old_years(deployment: Deployment) -> Iterator[Finding]:
@@ -112,10 +105,10 @@ def backups_written(deployment: Deployment) -> Iterator[Finding]:
         yield failed(f"{newest} is damaged: {', '.join(damaged)} has another size", timer)
     elif age > OLDEST_BACKUP:
         yield failed(
-            f"the newest backup in {directory} is {_duration(age.total_seconds())} old", timer
+            f"the newest backup in {directory} is {duration(age.total_seconds())} old", timer
         )
     else:
-        yield passed(f"the newest backup is {_duration(age.total_seconds())} old")
+        yield passed(f"the newest backup is {duration(age.total_seconds())} old")
 
 
 def sealing_key(deployment: Deployment) -> Iterator[Finding]:

@@ -270,19 +270,21 @@ def test_a_clock_that_is_an_hour_late(served: processes.Service) -> None:
     assert cure == "Synchronise the clock of that machine, or of this one, by NTP."
 
 
-def certify(path: Path, name: str, days: int) -> Path:
-    """Write a certificate that signs itself, for a name, until so many days from now."""
-    certificate, key = https.signed_by_itself([name], timedelta(days=-90), timedelta(days=days))
+def certify(path: Path, name: str, days: float, of_days: float) -> Path:
+    """Write a certificate that signs itself, for ``of_days`` of which so many are left."""
+    end = timedelta(days=days)
+    certificate, key = https.signed_by_itself([name], end - timedelta(days=of_days), end)
     path.write_bytes(https.pem(key) + https.pem(certificate))
     return path
 
 
 @pytest.mark.parametrize(
-    ("name", "days", "is_trusted", "text", "cure"),
+    ("name", "days", "of_days", "is_trusted", "text", "cure"),
     [
         (
             "localhost",
             60,
+            90,
             False,
             "the certificate of localhost is not valid: self-signed certificate",
             "Install a certificate of an authority that browsers know, as Caddy and certbot get one.",
@@ -290,6 +292,7 @@ def certify(path: Path, name: str, days: int) -> Path:
         (
             "localhost",
             -1,
+            90,
             True,
             "the certificate of localhost is not valid: certificate has expired",
             "Renew the certificate, and let the proxy load it.",
@@ -297,6 +300,7 @@ def certify(path: Path, name: str, days: int) -> Path:
         (
             "other.example.org",
             60,
+            90,
             True,
             "the certificate of localhost is not valid: Hostname mismatch, certificate is not valid for"
             " 'localhost'.",
@@ -304,25 +308,47 @@ def certify(path: Path, name: str, days: int) -> Path:
         ),
         (
             "localhost",
-            5,
+            5.01,
+            90,
             True,
             "the certificate of localhost ends in 5 days",
             "Renew the certificate, and find out why that did not happen by itself.",
         ),
-        ("localhost", 60, True, None, None),
+        (
+            "localhost",
+            0.76,
+            6,
+            True,
+            "the certificate of localhost ends in 18 hours",
+            "Renew the certificate, and find out why that did not happen by itself.",
+        ),
+        ("localhost", 60, 90, True, None, None),
+        # Caddy's own authority issues certificates of twelve hours, and Let's Encrypt has some of six days.
+        ("localhost", 0.2, 0.5, True, None, None),
+        ("localhost", 2, 6, True, None, None),
     ],
-    ids=["self-signed", "expired", "other-name", "ends-soon", "valid"],
+    ids=[
+        "self-signed",
+        "expired",
+        "other-name",
+        "ends-soon",
+        "short-ends",
+        "valid",
+        "hours",
+        "six",
+    ],
 )
 def test_certificates(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     name: str,
-    days: int,
+    days: float,
+    of_days: float,
     is_trusted: bool,
     text: str | None,
     cure: str | None,
 ) -> None:
-    certificate = certify(tmp_path / "host.pem", name, days)
+    certificate = certify(tmp_path / "host.pem", name, days, of_days)
     if is_trusted:
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     with answering(certificate=certificate) as port:
