@@ -5,10 +5,12 @@ has a grant of his.
 """
 
 import itertools
+import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, Final
 
 import httpx2
@@ -24,6 +26,8 @@ HOME: Final = "203.0.113.7"
 DAYS: Final = 14
 """How much of his life is in the account."""
 TIMEOUT_S: Final = 60
+_FIRST: Final = -20
+"""The niceness of what runs before everything else."""
 _EVENTS: Final = 10
 _LARGE: Final = 400
 """Events of a batch that is larger than what is taken without a place for large bodies."""
@@ -52,6 +56,26 @@ class Bob:
         ):
             resource.headers["Authorization"] = f"Bearer {access_token}"
             yield cls(auth, resource, Visitor(auth), Application(auth, client_id), refresh_token)
+
+
+@contextmanager
+def with_own_machine() -> Iterator[None]:
+    """Let this process have a processor at once for the time of the block, if we may (Linux, as root).
+
+    In truth bob has a machine of his own. Here he would wait for a processor each time an answer has arrived,
+    and that would count as time of the service.
+    """
+    group = Path("/proc/self/autogroup")
+    usual = os.getpriority(os.PRIO_PROCESS, 0)
+    try:
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, 0, _FIRST)
+            group.write_text(str(_FIRST))
+        yield
+    finally:
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, 0, usual)
+            group.write_text("0")
 
 
 Call = Callable[[Bob], Response]
