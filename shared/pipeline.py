@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from functools import partial
-from operator import methodcaller
+from operator import attrgetter, methodcaller
 from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
@@ -627,8 +627,9 @@ class Pipeline:
 class Pipelines:
     """A few connections of one role; each request takes the one with the fewest requests.
 
-    All current requests of a person take the same one, so that one person never delays others on every
-    connection.
+    While a person waits for answers, the further requests of that person share one connection: one that gives
+    way, if there is one. So one person has at most one request elsewhere, and never delays others on every
+    connection by more than that.
     """
 
     pipelines: tuple[Pipeline, ...]
@@ -702,13 +703,17 @@ class Pipelines:
             self.places.release()
 
     def _pipeline_for(self, person: Hashable, *, gives_way: bool) -> Pipeline:
-        if person is not None:
-            for pipeline in self.pipelines:
-                if person in pipeline.people:
-                    return pipeline
-        return min(
-            self.pipelines, key=lambda each: (each.requests, each.gives_way is not gives_way)
-        )
+        current = [each for each in self.pipelines if person is not None and person in each.people]
+        if not current:
+            return min(
+                self.pipelines, key=lambda each: (each.requests, each.gives_way is not gives_way)
+            )
+        giving_way = [each for each in self.pipelines if each.gives_way]
+        for pipeline in giving_way:
+            if pipeline in current:
+                return pipeline
+        # Not behind those of somebody who has sent many.
+        return min([*current, *giving_way], key=attrgetter("requests"))
 
     async def _take_place(self) -> None:
         if not self.places.locked():

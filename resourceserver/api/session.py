@@ -173,6 +173,8 @@ class Reader:
             depth=_DEPTH,
             patience_s=QUICK_S,
             prepare=chosen.prepare,
+            # For further reads of a person, unless there is one connection for all.
+            giving_way=min(1, chosen.quick_connections - 1),
         )
         return cls(
             quick,
@@ -182,7 +184,8 @@ class Reader:
                 depth=1,
                 patience_s=PATIENT_S,
                 prepare=chosen.prepare,
-                giving_way=chosen.patient_connections,
+                # The others are for the first read of each person, which may be a short one.
+                giving_way=max(1, min(MOST_PATIENT, chosen.patient_connections - 1)),
             ),
             Turns(chosen.patient_connections, MOST_PATIENT, name="long_reads"),
             Turns(
@@ -360,14 +363,21 @@ class Reader:
         """
         replica = self.replica
         if replica is None:
-            return await self.patient.run(steps, sequel=sequel)
+            return await self._ask_primary(who, steps, sequel)
         if replica.is_usable and (position := await self.position(who)) is not None:
             results = await replica.read(partial(replica.run, position, steps, sequel))
             if results is not None:
                 return results
-        results = await self.patient.run(steps, sequel=sequel)
+        results = await self._ask_primary(who, steps, sequel)
         metrics.READS.add("primary")
         return results
+
+    async def _ask_primary(
+        self, who: Credential, steps: Sequence[Step], sequel: Sequel | None
+    ) -> Results:
+        """Return the results of a long read. A person's second and third one at a time give way to others."""
+        gives_way = self.turns.held[who.person] > 1
+        return await self.patient.run(steps, sequel=sequel, gives_way=gives_way)
 
     async def position(self, who: Credential) -> Position | None:
         """Check the token at the primary, and return the state of the data that a replica must have.

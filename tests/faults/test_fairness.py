@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from threading import Event
 from typing import Any
 from uuid import uuid4
@@ -237,6 +238,30 @@ def test_a_client_that_sends_a_refused_body_to_its_end_sees_the_503(
         assert b"\r\nretry-after: " in answer
         assert b"other large batches are being written" in answer
     assert (is_closed, is_given_up) == (True, True)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux has priorities of processes")
+def test_the_second_long_read_of_a_person_gives_way_and_the_first_of_another_does_not(
+    client: httpx2.Client, alice: Person, bob: Person, owner: Rows
+) -> None:
+    hers, his = alice.headers(*SCOPES), bob.headers(*SCOPES)
+    usual = os.getpriority(os.PRIO_PROCESS, 0)
+    reached: list[int] = []
+
+    with ThreadPoolExecutor() as background:
+        with owner.transaction():
+            owner.execute("lock table activity.app_session in access exclusive mode")
+            asked: list[Future[httpx2.Response]] = []
+            for number, headers in enumerate((hers, hers, hers, his), 1):
+                before = rivals(owner)
+                asked += ask_at_once(background, 1, partial(read, client, headers))
+                wait_for_rivals(owner, number)
+                (pid,) = rivals(owner) - before
+                reached.append(os.getpriority(os.PRIO_PROCESS, pid))
+        statuses = [each.result().status_code for each in asked]
+
+    assert reached == [usual, priority.LITTLE_LOWER, priority.LITTLE_LOWER, usual]
+    assert statuses == [200] * 4
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux has priorities of processes")

@@ -67,6 +67,33 @@ def test_connections_for_long_questions_give_way(deployment: Settings, gives_way
     )
 
 
+def test_further_questions_of_a_person_give_way_and_the_first_of_another_does_not(
+    deployment: Settings,
+) -> None:
+    async def ask() -> list[int]:
+        connections = Pipelines.to(
+            database.login(deployment, "reader"),
+            size=2,
+            depth=256,
+            patience_s=20,
+            prepare=True,
+            giving_way=1,
+        )
+        people = ("alice", "alice", "alice", "bob", "bob")
+        try:
+            answers = await asyncio.gather(
+                *(connections.run(((PID, {}),), person=each) for each in people)
+            )
+            pids = [int((answer.get_value(0, 0) or b"").decode()) for (answer,) in answers]
+            return [niceness(pid) for pid in pids]
+        finally:
+            connections.close()
+
+    # bob's second one does not wait behind the two of alice.
+    further = max(priority.LITTLE_LOWER, USUAL)
+    assert asyncio.run(ask()) == [USUAL, further, further, USUAL, USUAL]
+
+
 def test_connections_of_a_pool_give_way(deployment: Settings) -> None:
     async def ask() -> int:
         async with (
