@@ -3,14 +3,17 @@
 import asyncio
 import zlib
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Final
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware.gzip import GZipResponder, IdentityResponder
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
+
+from shared import priority
 
 SMALLEST: Final = 1024
 """The smallest body that is compressed, in bytes."""
@@ -80,8 +83,16 @@ def compressed(body: bytes) -> bytes:
     return compressor.compress(body) + compressor.flush()
 
 
+_THREADS: Final = ThreadPoolExecutor(
+    2, "compression", partial(priority.give_way, priority.LITTLE_LOWER)
+)
+"""They give way to the thread that answers requests."""
+
+
 async def _compressed(body: bytes) -> bytes:
-    return compressed(body) if len(body) < LARGE else await asyncio.to_thread(compressed, body)
+    if len(body) < LARGE:
+        return compressed(body)
+    return await asyncio.get_running_loop().run_in_executor(_THREADS, compressed, body)
 
 
 def packed(response: Response) -> Response:

@@ -10,6 +10,7 @@ import pytest
 
 import resourceserver.app
 from authserver.people.passwords import Hasher
+from resourceserver.api import packing
 from shared import database, pipeline, priority
 from shared.pipeline import Pipelines
 from shared.pool import Pool
@@ -103,6 +104,15 @@ def test_connections_of_a_pool_give_way(deployment: Settings) -> None:
             return niceness(connection.info.backend_pid)
 
     assert asyncio.run(ask()) == priority.LITTLE_LOWER
+
+
+def test_large_answers_are_compressed_by_threads_that_give_way() -> None:
+    asyncio.run(packing._compressed(bytes(packing.LARGE)))
+
+    threads = [each for each in threading.enumerate() if each.name.startswith("compression")]
+    assert {niceness(each.native_id or 0) for each in threads} == {
+        max(priority.LITTLE_LOWER, USUAL)
+    }
 
 
 @pytest.mark.parametrize(
