@@ -14,6 +14,8 @@ a sync would end the session, and every policy would silently return nothing.
 
 import asyncio
 import json
+import math
+import time
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -70,6 +72,8 @@ _MOST_KNOWN: Final = 10_000
 """The number of accepted tokens that are remembered."""
 _ENDS_RETRY: Final = 2
 """The column of ``open_token_session`` that says whether the use of the token must be noted at once."""
+SHARED_S: Final = 2.0
+"""How long a process counts as shared after it has served one person and then another."""
 PARTS_MS: Final = 20_000
 """The time that all parts of an answer may take together in the database: the limit of one statement."""
 
@@ -138,6 +142,25 @@ class Question:
     """Returns further parts from all answers so far, and is called again until it returns none."""
 
 
+@dataclass
+class Served:
+    """Whether a process serves several people at the moment."""
+
+    person: int | None = None
+    """The person whose request was accepted last."""
+    changed_at: float = -math.inf
+    """When it was that of another person than the one before."""
+
+    def note(self, person: int) -> None:
+        """Note that a request of ``person`` was accepted."""
+        if person != self.person:
+            self.person, self.changed_at = person, time.monotonic()
+
+    def is_shared(self) -> bool:
+        """Tell whether requests of different people were accepted in the last moments."""
+        return time.monotonic() - self.changed_at < SHARED_S
+
+
 @dataclass(frozen=True)
 class Reader:
     """Reads as the ``reader`` role."""
@@ -158,6 +181,8 @@ class Reader:
     known: dict[bytes, None] = field(default_factory=dict, repr=False)
     """The hashes of tokens that were accepted lately: their requests count for their owner. This grants no
     access; each read opens a session of its own."""
+    served: Served = field(default_factory=Served)
+    """Whose requests were accepted last."""
     parts_ms: int = PARTS_MS
     """The time that all parts of an answer may take together."""
     replica: Replica | None = None
@@ -302,6 +327,7 @@ class Reader:
     def accept(self, who: Credential) -> None:
         """Remember that the token was accepted just now."""
         self.usage.note(who.token)
+        self.served.note(who.person)
         if who.token.hash not in self.known:
             if len(self.known) >= _MOST_KNOWN:
                 del self.known[next(iter(self.known))]

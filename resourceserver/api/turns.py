@@ -99,6 +99,10 @@ class Turns:
             del self.held[person]
         self._hand_out()
 
+    def give_back_after(self, person: Person, pause_s: float) -> None:
+        """Give the place back after a pause, in which others use what the person has used before."""
+        asyncio.get_running_loop().call_later(pause_s, self.give_back, person)
+
     @asynccontextmanager
     async def place(self, person: Person) -> AsyncIterator[None]:
         """Hold a place for the time of the block. Raises what ``take`` does."""

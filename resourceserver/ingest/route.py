@@ -29,6 +29,7 @@ from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
+from uuid import UUID
 
 import psycopg
 from psycopg.errors import ForeignKeyViolation, InsufficientPrivilege, NotNullViolation
@@ -47,7 +48,7 @@ from resourceserver.api.errors import (
     Unauthorized,
 )
 from resourceserver.api.operation import INGEST, Operation
-from resourceserver.api.session import Credential, Reader
+from resourceserver.api.session import Credential, Reader, Served
 from resourceserver.api.turns import Turns
 from resourceserver.ingest import event_schema, events, fields
 from resourceserver.ingest.events import APP_SESSIONS, CODING_SESSIONS, Row, Stream, Verdict
@@ -84,6 +85,9 @@ _PIECE: Final = 256 * 1024
 """Most bytes that are inflated before other requests get their turn."""
 LARGE_BODIES: Final = 6
 """The most larger bodies at once, one of each person."""
+REST: Final = 4.0
+"""The rest of a person after a large body while others are served, by the processor time that it took."""
+LONGEST_REST_S: Final = 1.0
 
 
 class UnsupportedMediaType(Problem):
@@ -211,6 +215,50 @@ class Load:
     which would otherwise wait for a processor at each turn of its loop."""
 
 
+@dataclass
+class LargeBody:
+    """The place of a large body, and the work on it.
+
+    While others are served too, the person gets the next place only after a rest, which is a multiple of the
+    processor time of the work. The thread shares the interpreter with the one that answers requests, so each
+    request waits for it several times: without the rest, one person could keep it busy all the time.
+    """
+
+    turns: Turns
+    served: Served
+    person: UUID
+    took_s: float = 0.0
+    """The processor time of the work so far."""
+
+    async def __aenter__(self) -> None:
+        """Wait for a place. Raises what ``Turns.take`` does."""
+        await self.turns.take(self.person)
+
+    async def __aexit__(self, *_: object) -> None:
+        """Give the place back, at once or after the rest."""
+        if self.took_s and self.served.is_shared():
+            self.turns.give_back_after(self.person, min(REST * self.took_s, LONGEST_REST_S))
+        else:
+            self.turns.give_back(self.person)
+
+    async def run(self, thread: ThreadPoolExecutor, work: Callable[[], _Done]) -> _Done:
+        """Run ``work`` in the thread for large bodies and return its result. Raises what it raises.
+
+        In a thread, so that the milliseconds of a full batch delay no other request; one at a time, since
+        more threads would only share one processor and add up their memory. At most one body of each person
+        waits here, so the wait is short.
+        """
+
+        def measured() -> _Done:
+            begun_s = time.thread_time()
+            try:
+                return work()
+            finally:
+                self.took_s += time.thread_time() - begun_s
+
+        return await asyncio.get_running_loop().run_in_executor(thread, measured)
+
+
 def load_of(chosen: Settings, storage: Storage) -> Load:
     """Return the load of a process, in which nothing is read yet."""
     return Load(
@@ -237,32 +285,22 @@ def _route(
         if load.storage.is_full():
             raise StorageFull
         async with AsyncExitStack() as held:
-            place = load.large.place(who.token.user_id)
+            place = LargeBody(load.large, reader.served, who.token.user_id)
             body = await read_body(request, lambda: held.enter_async_context(place))
             now_ms = time.time_ns() // 1_000_000
             validate = partial(_validate, stream, body, now_ms=now_ms, full_urls=chosen.full_urls)
             is_small = len(body) <= _SMALL
-            verdict, columns = validate() if is_small else await _in_turn(load.thread, validate)
+            verdict, columns = validate() if is_small else await place.run(load.thread, validate)
             # A large body keeps its place until it is written, because its rows wait in memory.
             async with load.writing.place(who.token.user_id):
                 written = await write(
                     writers, who, stream, verdict.rows, columns, gives_way=not is_small
                 )
             render = partial(_rendered, stream, verdict, written, now_ms)
-            rendered = render() if is_small else await _in_turn(load.thread, render)
+            rendered = render() if is_small else await place.run(load.thread, render)
         return Response(rendered, headers=PRIVATE, media_type="application/json")
 
     return Route(described.path, answer, methods=[described.method], name=described.name)
-
-
-async def _in_turn(thread: ThreadPoolExecutor, work: Callable[[], _Done]) -> _Done:
-    """Run ``work`` in the thread for large bodies and return its result. Raises what it raises.
-
-    In a thread, so that the milliseconds of a full batch delay no other request; one at a time, since
-    more threads would only share one processor and add up their memory. At most one body of each person
-    waits here, so the wait is short.
-    """
-    return await asyncio.get_running_loop().run_in_executor(thread, work)
 
 
 async def read_body(

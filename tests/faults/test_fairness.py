@@ -19,7 +19,8 @@ import httpx2
 import psycopg
 import pytest
 
-from resourceserver.api import arrival, turns
+from resourceserver.api import arrival, session, turns
+from resourceserver.ingest import route
 from resourceserver.ingest.route import LARGE_BODIES
 from shared import priority, web
 from tests.conftest import Person, person
@@ -195,6 +196,30 @@ def test_one_person_has_one_large_body_at_a_time(
     assert int(refused.headers["retry-after"]) > 0
     assert small.status_code == 200
     assert others.status_code == 200
+
+
+def test_a_person_rests_after_a_large_body_while_others_are_served(
+    client: httpx2.Client, alice: Person, bob: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "PATIENCE_S", 0.2)
+    monkeypatch.setattr(route, "REST", 1e9)
+    monkeypatch.setattr(route, "LONGEST_REST_S", 600.0)
+
+    def send_large(headers: dict[str, str]) -> int:
+        json_type = {"Content-Type": "application/json"}
+        return client.post(
+            "/api/v1/ingest/app-sessions", content=LARGE, headers=headers | json_type
+        ).status_code
+
+    hers, his = alice.headers(*SCOPES), bob.headers(*SCOPES)
+
+    monkeypatch.setattr(session, "SHARED_S", 0.0)
+    alone = [send_large(hers), send_large(hers)]
+    monkeypatch.setattr(session, "SHARED_S", 600.0)
+    beside = [read(client, his).status_code, send_large(hers), send_large(hers), send_large(his)]
+
+    assert alone == [200, 200]
+    assert beside == [200, 200, 429, 200]
 
 
 def test_a_client_that_sends_a_refused_body_to_its_end_sees_the_503(
