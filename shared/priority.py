@@ -23,7 +23,7 @@ LITTLE_LOWER: Final = 5
 Other programs of the machine, such as one that converts films, have 0 too. Beside four of them on two
 processors, 0.4 s of work took 1.3 s at 0, 3 s at 5, and 9 s at 10; a question has 10 s.
 """
-_SWITCH_INTERVAL_S: Final = 0.000_5
+_SWITCH_INTERVAL_S: Final = 0.000_1
 _TRIES: Final = 30
 _PAUSE_S: Final = 0.11
 
@@ -48,7 +48,7 @@ def leave_half() -> None:
 
 
 def let_requests_interrupt_threads() -> None:
-    """Have threads that compute give way to the one that answers requests after half a millisecond.
+    """Have threads that compute give way to the one that answers requests after a tenth of a millisecond.
 
     By default a thread keeps the interpreter for 5 ms. A request waits for that several times: each time a
     part of it or of the database's answer has arrived.
