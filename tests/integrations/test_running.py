@@ -60,7 +60,7 @@ from tests.integrations.bringing import (
     of_records,
 )
 from tests.integrations.test_writing import EXAMPLES
-from tests.waiting import wait_for
+from tests.waiting import wait_for, wait_for_rivals
 
 Rows = psycopg.Connection[Any]
 
@@ -284,6 +284,34 @@ def test_two_imports_of_the_same_records_at_once_write_each_once(
     assert [each[0] for each in found] == [400, 400]
     assert sum(each[1] for each in found) == 400
     assert sum(each[2] for each in found) == 400
+
+
+def test_new_records_that_another_transaction_adds_at_this_moment_are_written_once(
+    importer: Importer, owner: Rows, tmp_path: Path
+) -> None:
+    rates = [HeartRate(f"rate {n}", NOW, 60, Sensor("watch")) for n in range(6)]
+    importer.take(tmp_path / "first", rates[0])
+    found: list[Any] = []
+    bringing = threading.Thread(
+        target=lambda: found.append(counts(importer.take(tmp_path / "file", *rates[1:])))
+    )
+
+    with owner.transaction():
+        owner.execute(
+            """
+            insert into health.heart_rate (
+                user_id, heart_rate_id, source, provider_key, recorded_at, bpm, source_id
+            )
+            select user_id, gen_random_uuid(), source, 'rate 3', recorded_at, bpm, source_id
+              from health.heart_rate
+            """
+        )
+        bringing.start()
+        wait_for_rivals(owner, 1)
+    bringing.join()
+
+    assert found == [(5, 4, 1, 0, 0)]
+    assert owner.execute("select count(*) from health.heart_rate").fetchone() == (6,)
 
 
 @pytest.mark.parametrize("played_ms", [-1, 2**70], ids=["constraint", "value"])

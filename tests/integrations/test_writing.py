@@ -123,6 +123,46 @@ def test_a_record_is_written_once(
     assert rows == [(first["import_id"],)]
 
 
+@pytest.mark.parametrize(
+    ("table", "record"),
+    [
+        ("health.sample", Sample("steps:{:03}", "steps", AT, AT, 1, WATCH)),
+        ("health.heart_rate", HeartRate("{:03}", AT, 61, WATCH)),
+        ("location.point", Point("{:03}", AT, 52.37, 4.89)),
+    ],
+)
+def test_records_between_and_beside_known_ones_are_each_written_once(
+    importer: Importer, owner: Rows, tmp_path: Path, table: str, record: Any
+) -> None:
+    def numbered(*numbers: int) -> list[Any]:
+        return [record._replace(key=record.key.format(number)) for number in numbers]
+
+    first = importer.take(tmp_path / "first", *numbered(*range(0, 40, 2)))
+    between = importer.take(tmp_path / "between", *numbered(*range(10, 20)))
+    beside = importer.take(tmp_path / "beside", *numbered(50, 52, 51, 52))
+    after = importer.take(tmp_path / "after", *numbered(*range(60, 70)))
+
+    assert counts(first) == (20, 20, 0, 0, 0)
+    assert counts(between) == (10, 5, 5, 0, 0)
+    assert counts(beside) == (4, 3, 1, 0, 0)
+    assert counts(after) == (10, 10, 0, 0, 0)
+    assert owner.execute(f"select count(*) from {table}").fetchone() == (38,)  # noqa: S608 -- named above
+
+
+def test_new_samples_of_a_metric_are_written_beside_known_ones_of_another(
+    importer: Importer, tmp_path: Path
+) -> None:
+    steps = Sample("steps:1", "steps", AT, AT, 1, WATCH)
+    floors = Sample("floors:1", "floors", AT, AT, 1, WATCH)
+
+    importer.take(tmp_path / "first", steps, floors)
+    receipt = importer.take(
+        tmp_path / "second", floors, steps._replace(key="steps:2"), floors._replace(key="floors:2")
+    )
+
+    assert counts(receipt) == (3, 2, 1, 0, 0)
+
+
 def test_a_code_event_keeps_what_a_newer_file_does_not_know(
     importer: Importer, owner: Rows, tmp_path: Path
 ) -> None:

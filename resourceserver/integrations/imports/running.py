@@ -330,6 +330,7 @@ class Database:
 
     def _write(self, part: Part, batch: Batch, before: int, *, in_halves: bool = False) -> None:
         def write(target: Target) -> None:
+            target.adds_at_once = not in_halves
             outcome = batches.write(batch, target, part.format.source, in_halves=in_halves)
             added, changed, count = outcome.added, outcome.changed, outcome.refused_count
             counted = self._execute(

@@ -80,6 +80,11 @@ class Target:
     """Ids of what records refer to, by its kind, source and name."""
     locked: dict[str, dict[Any, UUID]] = field(default_factory=dict)
     """The same of rows that the transaction has locked."""
+    adds_at_once: bool = False
+    """Whether records of frequent types may be written without a search for each key. Where another import
+    adds the same ones at this moment, the database then refuses them all."""
+    known_batches: dict[str, int] = field(default_factory=dict)
+    """How many batches are left of each frequent type whose keys are looked up, since some were known."""
     touched: set[date] = field(default_factory=set)
     """Days of UTC whose visits and offsets have to be derived again."""
 
@@ -110,6 +115,27 @@ class Target:
             self.touched.clear()
 
 
+_KNOWN_BATCHES: Final = 16
+"""After a batch with known records, the keys of so many are looked up: more known ones probably follow."""
+
+
+def _add_new(target: Target, source: str, kind: str, values: Mapping[str, Any]) -> bool:
+    """Write records that are all new; return False if some may be known, and then write none."""
+    left = target.known_batches.get(kind, 0)
+    if left or not target.adds_at_once:
+        target.known_batches[kind] = max(0, left - 1)
+        return False
+    if target.execute(f"add_new_{kind}", source, **values).rowcount:
+        return True
+    target.known_batches[kind] = _KNOWN_BATCHES
+    return False
+
+
+def _are_distinct(rows: Rows) -> bool:
+    """Return whether no two records have one key."""
+    return len({row[0] for row in rows}) == len(rows)
+
+
 Writer = Callable[[Target, str, Any], Written]
 """Takes records of one type as ``prepare`` returns them."""
 
@@ -120,6 +146,9 @@ class Prepared(NamedTuple):
     values: dict[str, Any]
     sensors: Sequence[Sensor]
     """What measured them, each once."""
+    size: int
+    are_distinct: bool
+    """Whether no two have one key."""
 
 
 compact: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
@@ -279,7 +308,8 @@ def _prepare_measured(rows: Rows) -> Prepared:
     """Return heart rates, or measurements of which none is a total of a day."""
     sensors, indexes = _places(row.sensor for row in rows)
     values = _frequent_columns(rows, skip=("sensor", "is_daily_total"))
-    return Prepared(values | {"sensor": arrays.integers(indexes)}, sensors)
+    values["sensor"] = arrays.integers(indexes)
+    return Prepared(values, sensors, len(rows), _are_distinct(rows))
 
 
 class Samples(NamedTuple):
@@ -318,7 +348,7 @@ def add_samples(target: Target, source: str, samples: Samples) -> Written:
     add_metrics(target, source, samples.metrics)
     added = changed = 0
     if samples.plain is not None:
-        added += _add_measured(target, source, "add_samples", samples.plain)
+        added += _add_measured(target, source, "samples", samples.plain)
     if samples.totals:
         written = put_samples(target, source, samples.totals, is_growing=True)
         added, changed = added + written.added, written.changed
@@ -337,14 +367,16 @@ def put_samples(target: Target, source: str, rows: Rows, *, is_growing: bool) ->
     return counted(target.execute("put_samples", source, is_growing=is_growing, **values))
 
 
-def _add_measured(target: Target, source: str, statement: str, prepared: Prepared) -> int:
-    ids = sensor_ids(target, source, prepared.sensors)
-    return target.execute(statement, source, **prepared.values, sensor_ids=ids).rowcount
+def _add_measured(target: Target, source: str, kind: str, prepared: Prepared) -> int:
+    values = prepared.values | {"sensor_ids": sensor_ids(target, source, prepared.sensors)}
+    if prepared.are_distinct and _add_new(target, source, kind, values):
+        return prepared.size
+    return target.execute(f"add_{kind}", source, **values).rowcount
 
 
 def add_heart_rates(target: Target, source: str, prepared: Prepared) -> Written:
     """Write heart rates."""
-    return Written(_add_measured(target, source, "add_heart_rates", prepared))
+    return Written(_add_measured(target, source, "heart_rates", prepared))
 
 
 def put_sleeps(target: Target, source: str, rows: Rows) -> Written:
@@ -380,6 +412,11 @@ class Points(NamedTuple):
     values: dict[str, Any]
     platforms: dict[str | None, str | None]
     """That of each device, in the order in which the points name devices; None is no device."""
+    size: int
+    are_distinct: bool
+    """Whether no two have one key."""
+    days: frozenset[date]
+    """Their days of UTC."""
 
 
 def _prepare_points(rows: Rows) -> Points:
@@ -389,7 +426,14 @@ def _prepare_points(rows: Rows) -> Points:
         "device": arrays.integers(indexes),
         "timezone": arrays.texts([zones.zone(row.latitude, row.longitude) for row in rows]),
     }
-    return Points(values, {row.device: row.platform for row in rows})
+    days = {(row.recorded_at - _EPOCH).days for row in rows}
+    return Points(
+        values,
+        {row.device: row.platform for row in rows},
+        len(rows),
+        _are_distinct(rows),
+        frozenset(_EPOCH.date() + timedelta(days=day) for day in days),
+    )
 
 
 def add_points(target: Target, source: str, points: Points) -> Written:
@@ -403,6 +447,9 @@ def add_points(target: Target, source: str, points: Points) -> Written:
         for device_id, name in target.execute("location_devices", source, names=new):
             known[name] = device_id
     values = points.values | {"device_ids": _ids(known, names)}
+    if points.are_distinct and _add_new(target, source, "points", values):
+        target.touched.update(points.days)
+        return Written(points.size)
     added, touched = target.execute("add_points", source, **values).fetchone() or (0, None)
     target.touched.update(touched or ())
     return Written(added)
