@@ -15,12 +15,13 @@ first: their points are left out, and derived visits fill the time that none of 
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 import psycopg
@@ -254,7 +255,7 @@ async def _derive_visits(worker: Connection, user_id: UUID, window: _Window) -> 
         place = places.of(stay.centre, during, kept)
         place.is_used = True
         if event_id is None:
-            added.append((stay.started_at, stay.ended_at, _offset(stay), place.place_id))
+            added.append((stay.started_at, stay.ended_at, _offset(stay, place), place.place_id))
         elif kept != place.place_id:
             moved.append((event_id, place.place_id))
     if by_key:
@@ -331,42 +332,43 @@ async def _search(worker: Connection, user_id: UUID, window: _Window) -> _Search
     covered = -(2**63)
     # The last instant up to which the marked days can have changed what the next point finds.
     known_at = ends_at
-    async for points, stated in _pages(worker, user_id, search.begins_at):
-        intervals = iter([*stated, (2**63, 0)])
-        begins, until = next(intervals)
-        for at, latitude, longitude, accuracy_m in points:
-            while begins <= at:
+    async with aclosing(_pages(worker, user_id, search.begins_at, window.ends_at)) as pages:
+        async for points, stated in pages:
+            intervals = iter([*stated, (2**63, 0)])
+            begins, until = next(intervals)
+            for at, latitude, longitude, accuracy_m in points:
+                while begins <= at:
+                    covered = max(covered, until)
+                    search.stays += found.cut(begins, covered)
+                    if begins >= ends_at:
+                        search.ends_at = _instant(begins)
+                        return search
+                    begins, until = next(intervals)
+                known_at = max(known_at, covered)
+                if at - known_at > GAP:
+                    # Whatever the marked days hold, the search begins anew at this point.
+                    search.ends_at = _instant(at)
+                    search.stays += found.finish()
+                    return search
+                known_at = max(known_at, at)
+                if at < covered:
+                    continue
+                stay = found.add(at, latitude, longitude, accuracy_m)
+                if stay is not None:
+                    search.stays.append(stay)
+                    if stay.ended_at >= ends_at and await _value(
+                        worker, "has_visit", user_id=user_id, key=_key(stay)
+                    ):
+                        search.ends_at = _instant(stay.ended_at)
+                        return search
+                if at >= ends_at and window.is_followed and found.settled_at >= ends_at:
+                    search.ends_at = _instant(found.settled_at)
+                    return search
+            # A stated visit after the last points still ends a stay.
+            while begins < 2**63:
                 covered = max(covered, until)
                 search.stays += found.cut(begins, covered)
-                if begins >= ends_at:
-                    search.ends_at = _instant(begins)
-                    return search
                 begins, until = next(intervals)
-            known_at = max(known_at, covered)
-            if at - known_at > GAP:
-                # Whatever the marked days hold, the search begins anew at this point.
-                search.ends_at = _instant(at)
-                search.stays += found.finish()
-                return search
-            known_at = max(known_at, at)
-            if at < covered:
-                continue
-            stay = found.add(at, latitude, longitude, accuracy_m)
-            if stay is not None:
-                search.stays.append(stay)
-                if stay.ended_at >= ends_at and await _value(
-                    worker, "has_visit", user_id=user_id, key=_key(stay)
-                ):
-                    search.ends_at = _instant(stay.ended_at)
-                    return search
-            if at >= ends_at and window.is_followed and found.settled_at >= ends_at:
-                search.ends_at = _instant(found.settled_at)
-                return search
-        # A stated visit after the last points still ends a stay.
-        while begins < 2**63:
-            covered = max(covered, until)
-            search.stays += found.cut(begins, covered)
-            begins, until = next(intervals)
     search.stays += found.finish()
     return search
 
@@ -390,24 +392,55 @@ async def _begin_search(
     return search
 
 
-_Page = tuple[Sequence[tuple[int, float, float, float | None]], Sequence[tuple[int, int]]]
+class _Page(NamedTuple):
+    """Some points in order, and the stated visits that begin up to their end."""
+
+    points: Sequence[tuple[int, float, float, float | None]]
+    stated: Sequence[tuple[int, int]]
 
 
-async def _pages(worker: Connection, user_id: UUID, begins_at: datetime) -> AsyncIterator[_Page]:
-    """Yield points in order, each page with the stated visits that begin up to its end."""
-    from_at, is_first, is_last = begins_at, True, False
-    while not is_last:
-        values = {"user_id": user_id, "from": from_at, "limit": _POINTS}
-        # Numbers in binary cost both sides a fraction of numbers in text.
-        points = await _rows(worker, "points_from", values, binary=True)
-        is_last = len(points) < _POINTS
-        until = _instant(points[-1][0] + 1) if points else from_at
-        # After the last point, the stated visits count that end what goes on.
-        to = _instant(_ms(until) + GAP) if is_last else until
-        values = {"user_id": user_id, "from": from_at, "to": to, "is_derived": False}
-        rows = await _rows(worker, "visits_between", values)
-        yield points, [row[1:3] for row in rows if is_first or _instant(row[1]) >= from_at]
-        from_at, is_first = until, False
+async def _pages(
+    worker: Connection, user_id: UUID, begins_at: datetime, ends_at: datetime
+) -> AsyncGenerator[_Page, None]:
+    """Yield pages from one instant on. While the caller searches a page, the database reads the next one.
+
+    A page after ``ends_at`` is read only when the caller asks for it, since few searches go on so far. The
+    caller must close the generator, because the connection is in use until then.
+    """
+    reading = asyncio.create_task(_page(worker, user_id, begins_at, is_first=True))
+    try:
+        while True:
+            page, until = await reading
+            if until is None:
+                yield page
+                return
+            if until < ends_at:
+                reading = asyncio.create_task(_page(worker, user_id, until))
+                # The task sends its first statement before the caller takes the event loop for itself.
+                await asyncio.sleep(0)
+            yield page
+            if until >= ends_at:
+                reading = asyncio.create_task(_page(worker, user_id, until))
+    finally:
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+
+
+async def _page(
+    worker: Connection, user_id: UUID, from_at: datetime, *, is_first: bool = False
+) -> tuple[_Page, datetime | None]:
+    """Return the page from one instant on, and where the next one begins; None after the last one."""
+    values = {"user_id": user_id, "from": from_at, "limit": _POINTS}
+    # Numbers in binary cost both sides a fraction of numbers in text.
+    points = await _rows(worker, "points_from", values, binary=True)
+    is_last = len(points) < _POINTS
+    until = _instant(points[-1][0] + 1) if points else from_at
+    # After the last point, the stated visits count that end what goes on.
+    to = _instant(_ms(until) + GAP) if is_last else until
+    values = {"user_id": user_id, "from": from_at, "to": to, "is_derived": False}
+    rows = await _rows(worker, "visits_between", values)
+    stated = [row[1:3] for row in rows if is_first or _instant(row[1]) >= from_at]
+    return _Page(points, stated), None if is_last else until
 
 
 async def _places(worker: Connection, user_id: UUID) -> Places:
@@ -479,8 +512,8 @@ def _key(stay: Stay) -> str:
     return f"{stay.started_at}-{stay.ended_at}"
 
 
-def _offset(stay: Stay) -> str | None:
-    zone = zones.zone(*stays.position(stay.centre))
+def _offset(stay: Stay, place: Place) -> str | None:
+    zone = place.zone
     return None if zone is None else zones.offset(zone, _instant(stay.started_at))
 
 

@@ -9,12 +9,12 @@ many.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import product
+from functools import cached_property
 from math import floor
 from typing import Final
 from uuid import UUID, uuid4
 
-from resourceserver.derived import stays
+from resourceserver.derived import stays, zones
 from resourceserver.derived.stays import EARTH_M, RADIUS_M, Vector
 
 _CELL: Final = 2.1 * RADIUS_M / EARTH_M
@@ -33,6 +33,11 @@ class Place:
     name: str = ""
     """The coordinates of a new place."""
 
+    @cached_property
+    def zone(self) -> str | None:
+        """Return the time zone of the place, which many visits ask for."""
+        return zones.zone(*stays.position(self.centre))
+
 
 @dataclass
 class _Grid:
@@ -48,17 +53,26 @@ class _Grid:
         """Return the nearest place within 100 m."""
         if not self._cells:
             return None
+        # The order of distances is that of their squares, which cost a fraction.
         near = [
-            (distance, place.place_id, place)
+            (square, place.place_id, place)
             for place in self._around(centre)
-            if (distance := stays.distance_m(centre, place.centre)) <= RADIUS_M
+            if (square := stays.square(centre, place.centre)) <= stays.NEAR
         ]
         return min(near)[2] if near else None
 
-    def _around(self, centre: Vector) -> Iterator[Place]:
-        nearest_corner = (floor(each / _CELL + 0.5) for each in centre)
-        for cell in product(*((each - 1, each) for each in nearest_corner)):
-            yield from self._cells.get(cell, ())
+    def _around(self, centre: Vector) -> list[Place]:
+        """Return the places in the eight cells around the corner that is nearest to a position."""
+        x, y, z = (floor(each / _CELL + 0.5) for each in centre)
+        return [
+            place
+            for cell in (
+                *((x, y, z), (x, y, z - 1), (x, y - 1, z), (x, y - 1, z - 1)),
+                *((x - 1, y, z), (x - 1, y, z - 1), (x - 1, y - 1, z), (x - 1, y - 1, z - 1)),
+            )
+            if cell in self._cells
+            for place in self._cells[cell]
+        ]
 
 
 @dataclass

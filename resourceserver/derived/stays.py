@@ -39,7 +39,8 @@ SLOT: Final = 10_000
 Vector = tuple[float, float, float]
 """A position, in Earth radii."""
 
-_NEAR: Final = (RADIUS_M / EARTH_M) ** 2
+NEAR: Final = (RADIUS_M / EARTH_M) ** 2
+"""The square of 100 m, in Earth radii: over so short a way the ground is flat."""
 _FAR: Final = (2 * RADIUS_M / EARTH_M) ** 2
 
 
@@ -69,10 +70,11 @@ def position(of: Vector) -> tuple[float, float]:
 
 def distance_m(one: Vector, other: Vector) -> float:
     """Return the distance of two positions over the ground, in metres."""
-    return 2 * EARTH_M * asin(min(1.0, _square(one, other) ** 0.5 / 2))
+    return 2 * EARTH_M * asin(min(1.0, square(one, other) ** 0.5 / 2))
 
 
-def _square(one: Vector, other: Vector) -> float:
+def square(one: Vector, other: Vector) -> float:
+    """Return the square of the straight distance of two positions, in Earth radii."""
     x, y, z = one[0] - other[0], one[1] - other[1], one[2] - other[2]
     return x * x + y * y + z * z
 
@@ -148,7 +150,7 @@ class Stays:
             self._is_after_cut = False
         if self._centre is None:
             self._move(at, here)
-        elif _square(self._centre, here) <= _NEAR:
+        elif square(self._centre, here) <= NEAR:
             self._outside.clear()
             if at - self._started_at > LONGEST:
                 ended = self._end()
@@ -170,11 +172,11 @@ class Stays:
         """Take a point while no stay has begun; one begins if the last five minutes lie close together."""
         points = self._moving
         points.append((at, here))
-        while _square(points[0][1], here) > _FAR:
+        while square(points[0][1], here) > _FAR:
             self._drop()
         while at - points[0][0] >= SHORTEST:
             centre = _mean(points)
-            if all(_square(centre, there) <= _NEAR for _, there in points):
+            if all(square(centre, there) <= NEAR for _, there in points):
                 self._centre, self._started_at, self._ended_at = centre, points[0][0], at
                 points.clear()
                 return

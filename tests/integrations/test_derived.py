@@ -22,7 +22,7 @@ from resourceserver.integrations.formats import own
 from resourceserver.integrations.imports import undo
 from resourceserver.integrations.records import Place, PlaceEvent, Point, Sensor, Sleep
 from resourceserver.timeline import rounds
-from shared import database
+from shared import database, schema
 from shared.settings import Settings
 from tests.conftest import Person
 from tests.integrations.bringing import Importer, counts
@@ -276,6 +276,31 @@ def test_a_change_of_one_day_is_followed_into_the_next(
             ("17 04:00", "17 05:00"),
         ],
     )
+
+
+def test_a_search_that_is_broken_off_reads_nothing_more(
+    importer: Importer,
+    alice: Person,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(derivation, "_POINTS", 7)
+    importer.take(tmp_path / "points", *points(at("06:00"), at("08:00")))
+
+    async def run() -> tuple[int, int]:
+        async with (
+            rounds.connected(database.login(importer.settings, "worker")) as worker,
+            worker.transaction(force_rollback=True),
+        ):
+            person = {"user_id": alice.user_id, **schema.VERSION}
+            await worker.execute(derivation.SQL["begin_for"], person)
+            pages = derivation._pages(worker, alice.user_id, DAY, at("00:00", 1))
+            page = await anext(pages)
+            # The next page is on its way now, and the connection may soon be another person's.
+            await pages.aclose()
+            return len(page.points), len(asyncio.all_tasks())
+
+    assert asyncio.run(run()) == (7, 1)
 
 
 def test_a_stay_goes_on_after_one_point_outside_and_three_hours_on_the_next_day(
