@@ -3,7 +3,7 @@
     an import writes points ──► days are marked ──quiet for two minutes, or at its end──► derived again
 
 Every write of points, visits and sleeps marks its days in the same transaction, and so does the undo of an
-import. The job reads the marks, derives a week of marked days at most in one transaction, a command four
+import. The job reads the marks, derives a week of marked days at most in one transaction, a command twelve
 weeks, and removes the marks that nobody has set again since. Running it twice changes nothing. One process at
 a time works on a person.
 
@@ -47,7 +47,7 @@ SLEEP_BOUND: Final = timedelta(hours=48)
 """How long before the end of a sleep the person must have been seen to give it an offset, as in the SQL."""
 _DAYS: Final = 7
 """The most days of one transaction. With a point a second they have 600,000 points, which take seconds."""
-_DAYS_OF_COMMAND: Final = 28
+_DAYS_OF_COMMAND: Final = 84
 """The same of a command, which has no limit of time. Each transaction reads all places of the person."""
 _POINTS: Final = 5000
 """The points of one page. Computing takes the event loop some milliseconds for each."""
