@@ -60,12 +60,13 @@ check: .venv/.dev ## Check format, lint and types
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 
-bench: .venv/.dev $(if $(shell command -v npm),$(FOREIGN)/node_modules) ## Measure speed beside bare probes and raw sessions, one person beside another, imports beside their parser, receivers beside ingest, pulls and days of the worker, every view, or an older version (OLD=commit)
+bench: .venv/.dev $(if $(shell command -v npm),$(FOREIGN)/node_modules) ## Measure speed beside bare probes and raw sessions, one person beside another, imports beside their parser, a decade of one life, receivers beside ingest, pulls and days of the worker, every view, or an older version (OLD=commit)
 ifdef OLD
 	@$(BIN)/python -m tests.bench.versions $(OLD)
 else
 	@$(BIN)/python -m tests.bench
 	@$(BIN)/python -m tests.bench.imports
+	@$(BIN)/python -m tests.bench.decade --records=1000000
 	@$(BIN)/python -m tests.bench.years
 	@$(BIN)/python -m tests.bench.neighbours
 	@$(BIN)/python -m tests.bench.receivers

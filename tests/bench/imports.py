@@ -44,7 +44,7 @@ from tests.bench import scratch
 
 ROUNDS: Final = 3
 RECORDS: Final = 75_000
-_FIRST: Final = datetime(2018, 3, 1, tzinfo=UTC)
+FIRST: Final = datetime(2018, 3, 1, tzinfo=UTC)
 _READER: Final = Person(ZoneInfo("Europe/Berlin"), datetime(2026, 1, 15, tzinfo=UTC))
 
 
@@ -80,7 +80,9 @@ class Turn(NamedTuple):
     second: Cost
 
 
-def write_apple_health(path: Path, count: int) -> None:
+def write_apple_health(
+    path: Path, count: int, begin: datetime = FIRST, every: timedelta = timedelta(seconds=67)
+) -> None:
     """Write an export of a phone and a watch: heart rates, steps, distances and energies in turns."""
     chance = random.Random(7)
     kinds = (
@@ -94,7 +96,7 @@ def write_apple_health(path: Path, count: int) -> None:
         stream.write('<?xml version="1.0" encoding="UTF-8"?>\n<HealthData locale="en_NL">\n')
         for number in range(count):
             kind, unit, source, hardware, lasts_s = kinds[number % len(kinds)]
-            start = _FIRST + timedelta(seconds=67 * number)
+            start = begin + number * every
             end = start + timedelta(seconds=lasts_s)
             value = chance.randint(50, 160) if unit.startswith("count") else chance.random()
             stream.write(
@@ -107,12 +109,17 @@ def write_apple_health(path: Path, count: int) -> None:
         stream.write("</HealthData>\n")
 
 
-def write_google_records(path: Path, count: int) -> None:
+def write_google_records(
+    path: Path,
+    count: int,
+    begin: datetime = FIRST,
+    every: timedelta = timedelta(milliseconds=62_123),
+) -> None:
     """Write the points of a phone, every other one with what its person probably did."""
     with path.open("w", encoding="utf-8") as stream:
         stream.write('{"locations": [')
         for number in range(count):
-            at = _FIRST + timedelta(milliseconds=62_123 * number)
+            at = begin + number * every
             record: dict[str, Any] = {
                 "latitudeE7": int(523_702_157 + 400_000 * math.sin(number / 300)),
                 "longitudeE7": int(48_951_679 + 700_000 * math.cos(number / 500)),

@@ -13,13 +13,13 @@ BEGIN: Final = datetime(2024, 1, 1, 8, tzinfo=UTC)
 _MINUTE: Final = timedelta(minutes=1)
 
 
-def life(path: Path, count: int) -> Path:
+def life(path: Path, count: int, begin: datetime = BEGIN, every: timedelta = _MINUTE) -> Path:
     """Write the archive; each of its files has ``count`` records, and a few that cannot be kept."""
-    return archive(path, dict(_members(count)))
+    return archive(path, dict(_members(count, begin, every)))
 
 
-def _members(count: int) -> Iterator[tuple[str, bytes]]:
-    minutes = [BEGIN + n * _MINUTE for n in range(count)]
+def _members(count: int, begin: datetime, every: timedelta) -> Iterator[tuple[str, bytes]]:
+    minutes = [begin + n * every for n in range(count)]
     iso = [f"{at:%Y-%m-%dT%H:%M:%SZ}" for at in minutes]
     yield (
         "Spotify/Streaming_History_Audio_2024.json",
