@@ -6,7 +6,7 @@ import signal
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +17,7 @@ import pytest
 import uvicorn
 
 import resourceserver.app
+from resourceserver.api import arrival
 from resourceserver.uploads import route
 from shared.settings import Settings
 from tests import processes
@@ -122,6 +123,34 @@ def test_a_client_that_stops_sending_does_not_keep_its_upload(
     assert answer.startswith(b"HTTP/1.1 408 ")
     assert offset_of(one) == 4
     assert one.send(4, b"456789").status_code == 204
+
+
+def test_a_form_that_comes_too_slowly_ends_and_gives_its_ticket_back(
+    served: str, one: Sender, owner: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Each byte comes within the longest pause, but together they come more slowly than the lowest rate.
+    monkeypatch.setattr(arrival, "GRACE_S", 0.3)
+    limit = {"Content-Type": "multipart/form-data; boundary=limit"}
+    body = (
+        "--limit\r\nContent-Disposition: form-data; name=ticket\r\n\r\n"
+        f"{one.ticket.text}\r\n"
+        "--limit\r\nContent-Disposition: form-data; name=file; filename=a\r\n\r\n"
+    ).encode()
+
+    with connection(served) as slow:
+        slow.begin(f"POST {PATH} HTTP/1.1", limit, MIB, body)
+        slow.socket.settimeout(0.05)
+        answer = b""
+        while not answer:
+            slow.socket.sendall(b"x")
+            with suppress(TimeoutError):
+                answer = slow.socket.recv(65536)
+
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    wait_for(
+        lambda: owner.execute("select status from profile.upload").fetchone() == ("ticket",),
+        "the ticket",
+    )
 
 
 def test_of_two_pieces_at_once_one_is_written(served: str, one: Sender, upload_dir: Path) -> None:
