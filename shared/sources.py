@@ -374,6 +374,9 @@ _ROCKBOX: Final = Source(
     formats=(FileFormat("rockbox", "Scrobbler log of Rockbox and other players"),),
     note="Computers may hide files whose names begin with a dot.",
 )
+PROFILED: Final = "netflix"
+"""The format whose files have what several people did, each in a profile with a name."""
+
 _NETFLIX: Final = Source(
     key="netflix",
     title="Netflix",

@@ -377,6 +377,7 @@ def _upload_content(server: Server) -> dict[str, object]:
     return {
         "address": f"{server.settings.base_url}{UPLOADS}",
         "groups": sources.GROUPS,
+        "profiled": sources.PROFILED,
         "most": size(server.settings.upload_mib * 2**20),
     }
 

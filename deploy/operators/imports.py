@@ -25,8 +25,8 @@ from authserver.cli import terminal
 from authserver.cli.terminal import Column
 from deploy.operators import clones, people
 from resourceserver.derived import derivation
-from resourceserver.integrations.format import Format, Person
-from resourceserver.integrations.formats import FORMATS, named
+from resourceserver.integrations.format import Format, Person, named
+from resourceserver.integrations.formats import FORMATS
 from resourceserver.integrations.formats.git import GIT_LOG
 from resourceserver.integrations.imports import files, receipts, running, undo
 from resourceserver.integrations.imports.files import CannotOpen

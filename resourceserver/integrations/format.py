@@ -3,8 +3,8 @@
 A reader only turns bytes into records; the importer checks and writes them (``imports``).
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import BinaryIO, Final, Protocol
 from zoneinfo import ZoneInfo
@@ -102,3 +102,17 @@ class Format:
     def kind(self) -> str | None:
         """The kind of its main records; None for a format whose records are all refused."""
         return KINDS[self.records[0]] if self.records else None
+
+
+def named(name: str, formats: Sequence[Format]) -> Format | None:
+    """Return the format of this name, or None.
+
+    After a colon, the name may have that of one person in a file of several: ``netflix:Alice``.
+    """
+    first, colon, person = name.partition(":")
+    found = next((each for each in formats if each.name == first), None)
+    if found is None or not colon:
+        return found
+    if found.read_one is None or not person:
+        return None
+    return replace(found, name=name, read=found.read_one(person))

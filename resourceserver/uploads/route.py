@@ -51,6 +51,7 @@ from resourceserver.uploads.tickets import TicketNeeded, Tickets, Upload
 from shared.cors import OpenToOneOrigin
 from shared.pipeline import Pipelines
 from shared.settings import Settings
+from shared.sources import PROFILED
 from shared.storage import Storage
 from shared.tokens import Token
 
@@ -81,7 +82,8 @@ _LONGEST_NAME: Final = 255
 _LONGEST_METADATA: Final = 4096
 _MOST_DIGITS: Final = 18
 _NUMBER: Final = re.compile(rf"0|[1-9][0-9]{{0,{_MOST_DIGITS - 1}}}")
-_FORMAT: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
+_FORMAT: Final = re.compile(r"[a-z][a-z0-9_]{0,63}(?::.{1,100})?")
+"""The name of a format, and after a colon that of a profile."""
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 T = TypeVar("T")
@@ -299,8 +301,8 @@ class Receiver:
                     self._check_storage()
                     # More than the file has, by the other fields.
                     self._length(announced, "Content-Length")
-                elif isinstance(event, form.Field) and event.name == "format":
-                    chosen = _format(event.value)
+                elif isinstance(event, form.Field) and event.name in ("format", "profile"):
+                    chosen = _with_field(chosen, event)
                 elif isinstance(event, form.FileBegin) and event.name == "file":
                     file_name = _file_name(event.file_name, "file")
                     async with self.forms.place(ticket.user_id.int):
@@ -536,9 +538,17 @@ def _file_name(name: str, parameter: str) -> str:
 
 
 def _format(name: str) -> str | None:
-    if name and not _FORMAT.fullmatch(name):
+    if name and not (_FORMAT.fullmatch(name) and name.isprintable()):
         raise InvalidParameter("format", "is not a name of a format")
     return name or None
+
+
+def _with_field(chosen: str | None, field: form.Field) -> str | None:
+    """Return the chosen format with one more field of a form, in which the profile follows the format."""
+    if field.name == "format":
+        return _format(field.value)
+    profile = field.value.strip()
+    return _format(f"{chosen or PROFILED}:{profile}") if profile else chosen
 
 
 def _is_of_a_browser(request: Request) -> bool:

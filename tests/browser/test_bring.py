@@ -14,6 +14,7 @@ from resourceserver.integrations.formats import FORMATS
 from resourceserver.integrations.imports import turn
 from resourceserver.uploads.directory import Directory
 from tests.browser.conftest import OpenSignedIn, without_scripts
+from tests.integrations import samples
 from tests.processes import Service
 
 Rows = psycopg.Connection[Any]
@@ -60,6 +61,35 @@ def import_uploads(service: Service, owner: Rows) -> Callable[[], None]:
 def choose(page: Page, path: Path) -> None:
     page.get_by_label("Files", exact=True).set_input_files(path)
     page.get_by_role("button", name="Upload", exact=True).click()
+
+
+def test_a_profile_of_a_file_is_chosen_with_javascript(
+    page: Page,
+    open_signed_in: OpenSignedIn,
+    import_uploads: Callable[[], None],
+    owner: Rows,
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "ViewingActivity.csv"
+    ben = b"Ben,2023-11-14 20:30:00,00:51:07,,Dark,,TV,00:51:07,00:51:07,DE\n"
+    path.write_bytes(samples.netflix().content + ben)
+    open_signed_in(page, PATH)
+
+    choose(page, path)
+    expect(page.locator("#lists")).to_contain_text("received, waits for its import")
+    import_uploads()
+    expect(page.locator("#lists")).to_contain_text("write which one is yours")
+    page.locator("summary", has_text="Choose the format yourself").click()
+    page.get_by_label("Profile").fill("Ben")
+    choose(page, path)
+    expect(page.locator("#lists")).to_contain_text("received, waits for its import")
+    import_uploads()
+
+    expect(page.locator("#lists")).to_contain_text("1 new")
+    assert owner.execute("select format from profile.upload order by created_at").fetchall() == [
+        (None,),
+        ("netflix:Ben",),
+    ]
 
 
 def test_an_upload_goes_on_after_a_reload_and_a_broken_connection(

@@ -200,7 +200,7 @@ def test_without_scripts_a_form_sends_the_file_with_the_ticket_first(
     form = forms(page)[1]
     assert (form.action, form.method) == ("http://testserver/api/v1/imports/", "post")
     assert 'enctype="multipart/form-data"' in page.text
-    assert [name for name, _ in form.fields] == ["ticket", "file"]
+    assert [name for name, _ in form.fields] == ["ticket", "profile", "file"]
     ticket = tokens.parse(tokens.UPLOAD, form.fields[0][1])
     assert ticket is not None
     assert uploads(owner, alice) == [("ticket", ticket.hash)]

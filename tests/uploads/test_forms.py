@@ -48,6 +48,23 @@ def uploads_of(owner: Rows) -> list[Any]:
     ).fetchall()
 
 
+@pytest.mark.parametrize(
+    ("fields", "chosen"),
+    [
+        ({"format": "", "profile": ""}, None),
+        ({"format": "gpx", "profile": " "}, "gpx"),
+        ({"format": "", "profile": " Zoë & Ben "}, "netflix:Zoë & Ben"),
+        ({"format": "netflix", "profile": "Alice"}, "netflix:Alice"),
+    ],
+)
+def test_a_form_may_name_a_profile_of_the_file(
+    sends: MakeSender, alice: Person, owner: Rows, fields: dict[str, str], chosen: str | None
+) -> None:
+    assert submit(sends(alice), b"x", **fields).status_code == 303
+
+    assert uploads_of(owner) == [("complete", "a b.json", chosen, 1, 1)]
+
+
 @pytest.mark.parametrize("size", [1, 256 * 1024, 5 * MIB + 1])
 def test_a_form_brings_a_whole_file_and_leads_back_to_the_page(
     sends: MakeSender, alice: Person, owner: Rows, upload_dir: Path, size: int
@@ -104,6 +121,8 @@ FILE: Final = part("file", b"x", "a.json")
         (part("other", b"x") + FILE + END, 400),
         (part("other", b"x", "a.json") + END, 400),
         (part("format", b"../x") + FILE + END, 400),
+        (part("profile", b"x" * 101) + FILE + END, 400),
+        (part("profile", b"a\0b") + FILE + END, 400),
         (part("format", b"x" * 2000) + FILE + END, 400),
         (part("format", b"x") * 9 + FILE + END, 400),
         (part("file", b"", "a.json") + END, 400),
@@ -115,7 +134,7 @@ FILE: Final = part("file", b"x", "a.json")
         (END[:7] + b"\r\nno form at all\r\n\r\n", 400),
         (part("file", b"x" * (MOST_MIB * MIB), "a.json") + END, 413),
     ],
-    ids=range(19),
+    ids=range(21),
 )
 def test_a_form_that_is_not_right_gives_its_ticket_back(
     sends: MakeSender, alice: Person, owner: Rows, uploads: TestClient, rest: bytes, code: int

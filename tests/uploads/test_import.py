@@ -17,6 +17,7 @@ import pytest
 
 from resourceserver.integrations.format import File, Format, Head
 from resourceserver.integrations.format import Person as Reader
+from resourceserver.integrations.formats.watching import NETFLIX
 from resourceserver.integrations.imports import files, receipts, running, turn
 from resourceserver.integrations.imports.receipts import AlreadyRunning
 from resourceserver.integrations.imports.running import Interrupted, Over
@@ -164,6 +165,20 @@ def test_a_file_of_which_nothing_can_be_used_ends_with_the_reason(
     assert (reason is None) == (problem is None)
     assert (problem or "") in (reason or "")
     assert not (directory.path / one).exists()
+
+
+def test_of_a_file_of_several_profiles_the_chosen_one_is_imported(
+    chosen: Settings, directory: Directory, owner: Rows, alice: Person
+) -> None:
+    ben = b"Ben,2023-11-14 20:30:00,00:51:07,,Dark,,TV,00:51:07,00:51:07,DE\n"
+    content = samples.netflix().content + ben
+    upload(directory, alice, content, "netflix.csv", "netflix:Ben")
+
+    take(chosen, alice, NETFLIX)
+
+    assert uploads(owner) == [("ended", None, "done")]
+    titles = owner.execute("select name from content.play join content.title using (title_id)")
+    assert titles.fetchall() == [("Dark",)]
 
 
 def test_an_import_that_is_stopped_goes_on_at_the_next_turn(

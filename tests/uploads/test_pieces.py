@@ -94,6 +94,8 @@ def test_a_ticket_is_for_one_upload(sends: MakeSender, alice: Person) -> None:
         ({"Upload_Metadata": metadata("x" * 256)}, 400, "Upload-Metadata"),
         ({"Upload_Metadata": metadata("x" * 5000)}, 400, "Upload-Metadata"),
         ({"Upload_Metadata": metadata("x", format="../x")}, 400, "format"),
+        ({"Upload_Metadata": metadata("x", format="netflix:")}, 400, "format"),
+        ({"Upload_Metadata": metadata("x", format="netflix:a\nb")}, 400, "format"),
         ({"Tus_Resumable": "0.2.2"}, 412, None),
     ],
 )

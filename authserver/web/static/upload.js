@@ -75,6 +75,13 @@ async function requestTicket(file, format) {
   return body;
 }
 
+// Returns the format that was chosen, with the name of a profile after a colon if one was written.
+function chosenFormat() {
+  const { format, profile } = form.elements;
+  const name = profile.value.trim();
+  return name ? `${format.value || profile.dataset.format}:${name}` : format.value;
+}
+
 // One file on its way: each method is one request, which may fail without harm.
 class Upload {
   constructor(file, format, { ticket, location }) {
@@ -264,7 +271,7 @@ if (form) {
     }
     isRunning = true;
     oldSignIn.hidden = true;
-    await uploadAll([...form.elements.files.files], form.elements.format.value);
+    await uploadAll([...form.elements.files.files], chosenFormat());
     isRunning = false;
     refresh();
   });

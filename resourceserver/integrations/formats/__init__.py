@@ -3,8 +3,6 @@
 Reading is pure: bytes in, records out. Nothing in this room knows of a database.
 """
 
-from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 from resourceserver.integrations.format import Format
@@ -104,17 +102,3 @@ FORMATS: Final[tuple[Format, ...]] = (
     own.OWN_NDJSON,
 )
 """All formats, the most widely used first."""
-
-
-def named(name: str, formats: Sequence[Format] = FORMATS) -> Format | None:
-    """Return the format of this name, or None.
-
-    After a colon, the name may have that of one person in a file of several: ``netflix:Alice``.
-    """
-    first, colon, person = name.partition(":")
-    found = next((each for each in formats if each.name == first), None)
-    if found is None or not colon:
-        return found
-    if found.read_one is None or not person:
-        return None
-    return replace(found, name=name, read=found.read_one(person))

@@ -23,7 +23,7 @@ from zoneinfo import ZoneInfo
 
 import psycopg
 
-from resourceserver.integrations.format import Format, Person
+from resourceserver.integrations.format import Format, Person, named
 from resourceserver.integrations.imports import files, receipts, running
 from resourceserver.integrations.imports.files import CannotOpen
 from resourceserver.integrations.imports.receipts import AlreadyRunning, Connection, Import
@@ -172,7 +172,7 @@ def _check_stop(stop: threading.Event, _: int) -> None:
 def _format(formats: Sequence[Format], name: str | None) -> Format | None:
     if name is None:
         return None
-    found = next((each for each in formats if each.name == name), None)
+    found = named(name, formats)
     if found is None:
         raise CannotOpen(f"there is no format {name}")
     return found

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from resourceserver.integrations.format import Format
-from resourceserver.integrations.formats import named
+from resourceserver.integrations.format import Format, named
+from resourceserver.integrations.formats import FORMATS
 from resourceserver.integrations.formats.watching import (
     IMDB,
     LETTERBOXD,
@@ -212,7 +212,7 @@ HOUSEHOLD = samples.netflix().content + (
 
 def test_a_file_of_several_profiles_is_no_persons_until_one_is_chosen() -> None:
     unchosen = read(NETFLIX, HOUSEHOLD)
-    chosen, unknown = named("netflix:Alice"), named("netflix:Zoe")
+    chosen, unknown = named("netflix:Alice", FORMATS), named("netflix:Zoe", FORMATS)
 
     assert unchosen.records == []
     assert unchosen.unreadable == (
@@ -223,5 +223,5 @@ def test_a_file_of_several_profiles_is_no_persons_until_one_is_chosen() -> None:
     assert read(chosen, HOUSEHOLD).reasons == ["other_profile"]
     assert unknown is not None
     assert read(unknown, HOUSEHOLD).unreadable == unchosen.unreadable
-    assert named("trakt:Alice") is None
-    assert named("netflix:") is None
+    assert named("trakt:Alice", FORMATS) is None
+    assert named("netflix:", FORMATS) is None
