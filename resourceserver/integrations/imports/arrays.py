@@ -8,6 +8,7 @@ has null in the remaining ones.
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from struct import Struct, calcsize, error
 from typing import Final
 
@@ -65,7 +66,9 @@ def texts(column: Sequence[str | None]) -> str:
     if nulls == len(column):
         return _EMPTY
     if nulls:
-        return "{" + ",".join(["null" if each is None else _quoted(each) for each in column]) + "}"
+        # Such columns have few different texts, such as activities.
+        quoted = {each: "null" if each is None else _quoted(each) for each in set(column)}
+        return "{" + ",".join([quoted[each] for each in column]) + "}"
     joined = '","'.join(column)  # type: ignore[arg-type] # there is no None
     if "\\" in joined or joined.count('"') > 2 * (len(column) - 1):
         return "{" + ",".join(map(_quoted, column)) + "}"  # type: ignore[arg-type] # as above
@@ -75,6 +78,12 @@ def texts(column: Sequence[str | None]) -> str:
 def _quoted(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
+
+
+@lru_cache(maxsize=16)
+def _pairs(code: str, count: int) -> Struct:
+    """Return the format of so many numbers, each after its length. Most batches have the same number."""
+    return Struct(f">{f'i{code}' * count}")
 
 
 def _numbers(element: int, code: str, column: Sequence[float | None]) -> Array | str:
@@ -91,7 +100,7 @@ def _numbers(element: int, code: str, column: Sequence[float | None]) -> Array |
         # Each number after its length.
         values: list[float | None] = [size] * (2 * len(column))
         values[1::2] = column
-        return Array(head + Struct(f">{f'i{code}' * len(column)}").pack(*values))
+        return Array(head + _pairs(code, len(column)).pack(*values))
     except (error, OverflowError):
         # The database says which number it cannot have (``running``).
         return texts([None if n is None else str(n) for n in column])

@@ -322,11 +322,12 @@ class Samples(NamedTuple):
 
 def _prepare_samples(rows: Rows) -> Samples:
     """Return measurements as their statements take them."""
-    plain = [row for row in rows if not row.is_daily_total]
+    totals = [row for row in rows if row.is_daily_total]
+    plain = [row for row in rows if not row.is_daily_total] if totals else rows
     return Samples(
-        frozenset(row.metric_type for row in rows),
+        frozenset([row.metric_type for row in rows]),
         _prepare_measured(plain) if plain else None,
-        [row for row in rows if row.is_daily_total],
+        totals,
     )
 
 
@@ -421,15 +422,16 @@ class Points(NamedTuple):
 
 def _prepare_points(rows: Rows) -> Points:
     """Return points as their statement takes them."""
-    _, indexes = _places(row.device for row in rows)
+    _, recorded_at, latitudes, longitudes, *_, devices, platforms = zip(*rows, strict=True)
+    _, indexes = _places(devices)
     values = _frequent_columns(rows, skip=("device", "platform")) | {
         "device": arrays.integers(indexes),
-        "timezone": arrays.texts([zones.zone(row.latitude, row.longitude) for row in rows]),
+        "timezone": arrays.texts(list(map(zones.zone, latitudes, longitudes))),
     }
-    days = {(row.recorded_at - _EPOCH).days for row in rows}
+    days = {(at - _EPOCH).days for at in recorded_at}
     return Points(
         values,
-        {row.device: row.platform for row in rows},
+        dict(zip(devices, platforms, strict=True)),
         len(rows),
         _are_distinct(rows),
         frozenset(_EPOCH.date() + timedelta(days=day) for day in days),
