@@ -400,6 +400,7 @@ def _instructions(known: bytes) -> str:
         " words in the ..._text members: quote those and do no arithmetic with them. Instants are in"
         " UTC, and in the answer's tz in the ..._local members: quote those. Productive is time"
         " in categories with a score of 1 or more. A night belongs to the day on which it ended."
+        " Members without a value are left out."
         " data_gaps are days without any report of a tracker: nothing is known of them. removed_before:"
         " of earlier days only sums are kept, no titles, files or single sessions. truncated means"
         " that rows or texts were left out: call again with cursor if there is a next_cursor, else narrow"

@@ -9,7 +9,7 @@ assistant is cut and marked as truncated.
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -48,12 +48,13 @@ _FRAME: Final = Path(__file__).with_name("frame.sql")
 
 
 class Frame(Body):
-    """The days of an answer, both included, and the instants at which they begin and end."""
+    """The days of an answer, both included; and the instants at which it begins and ends, unless these days
+    are whole."""
 
     from_: CalendarDay = Field(alias="from")
     to: CalendarDay
-    starts_at: Timestamp
-    ends_at: Timestamp
+    starts_at: Timestamp | None
+    ends_at: Timestamp | None
     note: str | None = None
     """How local times were understood that occur twice or never in the zone."""
 
@@ -95,7 +96,7 @@ class Page(Answer):
     """The members of an answer whose rows come in pages."""
 
     next_cursor: str | None
-    """The ``cursor`` of the next page; null on the last one."""
+    """The ``cursor`` of the next page; left out on the last one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,6 +202,8 @@ class Tool:
     is_framed: bool = True
     """Whether its answers have the members of ``Answer``. If not, ``finish`` returns the whole answer, which
     must be short."""
+    whole: tuple[str, ...] = ()
+    """Members that have their nulls too, since an endpoint documents them."""
     other_rows: tuple[str, ...] = ()
     """Further members that are cut if an answer is too long, before ``rows``."""
     app: str | None = None
@@ -289,6 +292,7 @@ class Tool:
             answer |= (row or {}) if part.name == "answer" else {part.name: row}
         if frame is not None:
             answer["today"] = texts.day(date.fromisoformat(frame["today"]))
+            answer["range"] = _without_midnights(frame["range"], ZoneInfo(frame["tz"]))
         if isinstance(given, InPeriod) and (note := given.note(ZoneInfo(answer["tz"]))) is not None:
             answer["range"]["note"] = note
         if self.finish is not None:
@@ -296,13 +300,13 @@ class Tool:
             del answer["frame"]
         page = self._page(answer)
         answer = with_texts(answer)
-        answer = without_nulls(answer)
+        answer = without_nulls(answer) | {name: answer[name] for name in self.whole}
         if self.rows is not None and len(answer[self.rows]) > self.most_rows:
             answer[self.rows] = answer[self.rows][: self.most_rows]
             answer["truncated"] = True
         written = self._written(answer, given, page)
         for member in (*self.other_rows, *((self.rows,) if self.rows is not None else ())):
-            while _weight(written) > MOST_BYTES and answer[member]:
+            while _weight(written) > MOST_BYTES and answer.get(member):
                 rows = answer[member]
                 # The other rows may be so long that even the first one seems not to fit.
                 fitting = max(len(rows) * MOST_BYTES // _weight(written), 1)
@@ -342,7 +346,8 @@ class Tool:
             places, has_more = page
             count = len(answer[self.rows])
             goes_on = count > 0 and (has_more or count < len(places))
-            answer["next_cursor"] = given.behind(places[count - 1], count) if goes_on else None
+            if goes_on:
+                answer["next_cursor"] = given.behind(places[count - 1], count)
         return _json(answer)
 
 
@@ -361,9 +366,28 @@ def with_texts(answer: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
+def _without_midnights(of: dict[str, Any], zone: ZoneInfo) -> dict[str, Any]:
+    """Return a range without its instants if its days are whole; assistants would pay for them."""
+    first, last = date.fromisoformat(of["from"]), date.fromisoformat(of["to"])
+    try:
+        midnights = (
+            datetime.combine(first, time(), zone),
+            datetime.combine(last + timedelta(days=1), time(), zone),
+        )
+        ends = tuple(datetime.fromisoformat(of[name]) for name in ("starts_at", "ends_at"))
+        is_whole = all(
+            midnight.astimezone(UTC) == end for midnight, end in zip(midnights, ends, strict=True)
+        )
+    except (ValueError, OverflowError):
+        # Beyond the years that Python has.
+        return of
+    return {"from": of["from"], "to": of["to"]} if is_whole else of
+
+
 def without_nulls(answer: dict[str, Any]) -> dict[str, Any]:
-    """Return an answer whose rows have no ids, and no members that are null: an assistant pays for both."""
-    return {name: _lean(value, is_row=False) for name, value in answer.items()}
+    """Return an answer without members that are null and ids of rows: an assistant would pay for them."""
+    lean: dict[str, Any] = _lean(answer, is_row=False)
+    return lean
 
 
 def _lean(value: Any, *, is_row: bool) -> Any:
@@ -374,7 +398,7 @@ def _lean(value: Any, *, is_row: bool) -> Any:
     return {
         name: _lean(each, is_row=is_row) if isinstance(each, dict | list) else each
         for name, each in value.items()
-        if not (is_row and (each is None or name == "id"))
+        if each is not None and not (is_row and name == "id")
     }
 
 
@@ -432,8 +456,8 @@ def output_schema(answer: type[BaseModel]) -> dict[str, Any]:
     schema: dict[str, Any] = texts.describe_texts(
         _plain(answer.model_json_schema(mode="serialization"))
     )
-    for model in schema.get("$defs", {}).values():
-        # Members of rows that are null are left out, and so are ids.
+    for model in (schema, *schema.get("$defs", {}).values()):
+        # Members that are null are left out, and so are ids of rows.
         model["required"] = [
             name
             for name in model.get("required", ())

@@ -2,7 +2,9 @@
 
 import json
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any, Final
+from zoneinfo import ZoneInfo
 
 from httpx2 import Client, Response
 
@@ -89,6 +91,17 @@ class Assistant:
         (said,) = result["content"]
         text: str = said["text"]
         return text.partition(SUGGESTION)[0]
+
+
+def ends_of(answer: dict[str, Any]) -> dict[str, str]:
+    """Return the instants of an answer's range, as parameters of an endpoint."""
+    days, zone = answer["range"], ZoneInfo(answer["tz"])
+    first = datetime.fromisoformat(days["from"])
+    after = datetime.fromisoformat(days["to"]) + timedelta(days=1)
+    return {
+        "from": days.get("starts_at", first.replace(tzinfo=zone).isoformat()),
+        "to": days.get("ends_at", after.replace(tzinfo=zone).isoformat()),
+    }
 
 
 def without_texts(value: Any) -> Any:

@@ -60,9 +60,7 @@ def test_listening_by_artist(assistant: Assistant, plays: Person) -> None:
     ]
     assert answer["data"][0]["listened_text"] == "9 min"
     assert answer["totals"]["listened_text"] == "17 min"
-    assert answer["other"] == {
-        "rows": 0, "listened_ms": 0, "listened_text": "0 s", "play_count": 0
-    }  # fmt: skip
+    assert "other" not in answer
     assert answer["truncated"] is False
     assert answer["group_by"] == "artist"
     assert [play["track"] for play in answer["recent"]] == ["One", "Three", "One"]
@@ -245,8 +243,8 @@ def test_data_without_its_scope_is_neither_counted_nor_denied(
         "is_visible": False,
     }
     assert (domains["heart_rate"]["is_visible"], domains["heart_rate"]["rows"]) == (True, 0)
-    assert answer["profile"] is None
-    assert answer["integrations"] is None
+    assert "profile" not in answer
+    assert "integrations" not in answer
     assert answer["scopes"] == {
         "held": ["read:activity", "read:health"],
         "missing": ["read:code", "read:location", "read:music", "read:content", "read:profile"],
@@ -263,7 +261,6 @@ def test_data_with_its_scope_is_counted_between_its_days(
         7, "2025-06-15", "2025-06-18"
     )  # fmt: skip
     assert answer["profile"] == {
-        "display_name": None,
         "email": "alice@example.org",
         "timezone": "Europe/Berlin",
         "week_starts_on": 1,

@@ -184,7 +184,7 @@ def test_coding_is_added_up_by_project_and_language(
 
     assert rows(answer) == expected
     assert answer["totals"]["total_ms"] == 110 * MINUTE
-    assert answer["totals"]["productive_ms"] is None
+    assert "productive_ms" not in answer["totals"]
 
 
 @pytest.mark.parametrize(
@@ -407,7 +407,8 @@ def test_rows_and_the_rest_add_up_whatever_the_keys(
 
         assert answer["totals"]["total_ms"] == total, keys
         shown = sum(row["total_ms"] for row in answer["data"])
-        assert shown + answer["other"]["total_ms"] == total, keys
+        rest = answer["other"]["total_ms"] if answer["truncated"] else 0
+        assert shown + rest == total, keys
 
 
 @pytest.mark.parametrize(("keys", "kept"), [(["app"], "most"), (["day"], "last")])

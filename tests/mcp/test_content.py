@@ -105,7 +105,6 @@ def test_meetings_are_counted_with_their_time(
         "calendar": {
             "event_count": 6, "meeting_count": 3, "meeting_ms": 12_600_000, "meeting_text": "3 h 30 min",
         },
-        "recordings": None, "insights": None, "watching": None,
     }  # fmt: skip
     assert (about["totals"]["calendar"]["meeting_count"], titles(about)) == (1, ["Review"])
     assert about["totals"]["calendar"]["meeting_text"] == "2 h"
@@ -115,7 +114,6 @@ def test_meetings_are_counted_with_their_time(
         "duration_ms": 7_200_000, "all_day": False,
         "status": "confirmed", "response": "accepted",
         "organizer_is_self": False, "attendee_count": 3, "recurring": False,
-        "is_cut": False,
     }  # fmt: skip
 
 
@@ -186,7 +184,8 @@ def test_a_long_text_is_cut_to_five_hundred_characters(
 
     just, long = assistant.ask("get_content", **JUNE)["data"]
 
-    assert (just["text"], just["is_cut"]) == ("é" * 500, False)
+    assert just["text"] == "é" * 500
+    assert not just.keys() & {"is_cut", "text_from", "text_length"}
     assert (long["text"], long["is_cut"]) == ("é" * 500, True)
     assert (long["text_from"], long["text_length"]) == (1, 501)
 
@@ -207,7 +206,8 @@ def test_a_long_text_is_whole_on_request(assistant: Assistant, owner: Rows, alic
 
     (row,) = assistant.ask("get_content", full=True, **JUNE)["data"]
 
-    assert (len(row["text"]), row["text_length"], row["is_cut"]) == (20_000, 20_000, False)
+    assert len(row["text"]) == 20_000
+    assert "is_cut" not in row
 
 
 @pytest.mark.parametrize("letter", ["a", "é", '"', "\\", "\n", "\x01", "😀"])

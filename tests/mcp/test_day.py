@@ -133,7 +133,7 @@ def test_other_domains_are_included_with_their_scopes(assistant: Assistant, life
     assert totals(answer["music"]["totals"])["listened_ms"][:2] == (180_000, 0)
     assert answer["music"]["top_artist"] == {"artist": "Band", "play_count": 1}
     assert totals(answer["sleep"]["totals"])["asleep_ms"] == (None, None, "not known")
-    assert answer["sleep"]["night"] is None
+    assert "night" not in answer["sleep"]
     assert answer["meetings"]["events"] == []
 
 
@@ -147,7 +147,7 @@ def test_domains_without_their_scope_are_named_and_left_out(api: TestClient, lif
         {"section": "meetings", "scope": "read:content"},
         {"section": "music", "scope": "read:music"},
     ]
-    assert [few[each["section"]] for each in few["omitted"]] == [None] * 4
+    assert not few.keys() & {each["section"] for each in few["omitted"]}
     assert "Mend it" not in str(few)
     assert "Band" not in str(few)
     assert [each["section"] for each in more["omitted"]] == ["commits", "sleep", "meetings"]
@@ -159,7 +159,7 @@ def test_a_day_without_data_is_unknown(assistant: Assistant, life: Person) -> No
 
     assert {row["phrase"] for row in answer["totals"]} == {"not known"}
     assert [row for row in answer["totals"] if "value" in row] == []
-    assert answer["first_activity_at"] is None
+    assert "first_activity_at" not in answer
     assert answer["data_gaps"] == [{"from": "2025-08-15", "to": "2025-08-15", "days": 1}]
 
 
@@ -192,7 +192,7 @@ def test_a_day_that_is_not_over_is_compared_with_the_same_hours(
     long_ago = assistant.ask(TOOL, date=f"{today - timedelta(days=30)}")
 
     until = answer["normal_until"]
-    assert (answer["is_over"], yesterday["normal_until"]) == (False, None)
+    assert (answer["is_over"], yesterday.get("normal_until")) == (False, None)
     assert "12:00" <= until < "14:00"
     by_metric = totals(answer["totals"])
     assert by_metric["tracked_ms"] == (

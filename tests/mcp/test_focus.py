@@ -126,8 +126,8 @@ def test_a_streak_that_begins_before_the_range_counts_in_part(
 def test_without_data_nothing_broke_focus(assistant: Assistant, alice: Person) -> None:
     answer = assistant.ask("get_focus", period="all", include_switches=True)
 
-    assert (answer["breakers"], answer["longest"], answer["data"]) == ([], None, [])
-    assert answer["switch_totals"]["average_before_text"] is None
+    assert (answer["breakers"], answer.get("longest"), answer["data"]) == ([], None, [])
+    assert "average_before_text" not in answer["switch_totals"]
 
 
 @pytest.mark.parametrize("given", [1, "true", [], 0.0])

@@ -68,7 +68,6 @@ PLANTED: Final = {
     "place": "get_places",
     "project": "get_time_breakdown",
     "recording": "get_content",
-    "recording's language": "get_content",
     "repository": "get_code_activity",
     "sleep source": "get_health",
     "track": "get_listening",
@@ -204,8 +203,8 @@ LIFE: Final = """
            %(organizer)s, %(noon)s, %(noon)s::timestamptz + interval '1 hour', 'confirmed', 'accepted'
       from content.calendar;
     insert into content.recording
-           (user_id, recorded_at, duration_ms, title, language, source, transcript_status, transcript)
-    values (%(user_id)s, %(noon)s, 1000, %(recording)s, %(recordings_language)s, 'phone', 'ready',
+           (user_id, recorded_at, duration_ms, title, source, transcript_status, transcript)
+    values (%(user_id)s, %(noon)s, 1000, %(recording)s, 'phone', 'ready',
             %(transcript)s);
     insert into content.insight
            (user_id, week_start, week_end, tz, title, summary, model, generated_at)

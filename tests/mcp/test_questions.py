@@ -21,7 +21,7 @@ from deploy.demo.command import demo
 from resourceserver.mcp.tools import TOOLS
 from shared.settings import Settings
 from tests.conftest import Person, owning, person
-from tests.mcp.assistant import Assistant
+from tests.mcp.assistant import Assistant, ends_of
 from tests.mcp.questions import QUESTIONS
 from tests.mcp.questions.life import Life
 from tests.mcp.questions.pending import PENDING
@@ -157,7 +157,7 @@ def test_am_i_on_track_with_my_goals(assistant: Assistant) -> None:
 def test_who_were_my_top_artists_in_the_last_month(assistant: Assistant) -> None:
     answer = assistant.ask("get_listening", period="last_30_days", top=3)
 
-    ends = {"from_": answer["range"]["starts_at"], "to": answer["range"]["ends_at"]}
+    ends = ends_of(answer)
     listened: dict[str, int] = {}
     for play in every(assistant, "music/history", **ends):
         heard = play["played_ms"] or play["duration_ms"] or 0
@@ -172,7 +172,7 @@ def test_who_were_my_top_artists_in_the_last_month(assistant: Assistant) -> None
 def test_where_did_my_time_go(assistant: Assistant) -> None:
     answer = assistant.ask("get_time_breakdown")
 
-    ends = {"from_": answer["range"]["starts_at"], "to": answer["range"]["ends_at"]}
+    ends = ends_of(answer)
     usage = rest(assistant, "analytics/app-usage", **ends)
     assert [(row["by"]["app"], row["total_ms"]) for row in answer["data"]] == [
         (row["app"], row["total_ms"]) for row in usage["data"][:10]
@@ -225,7 +225,7 @@ def test_how_long_was_i_in_slack(assistant: Assistant, period: str) -> None:
     """One of the weeks was spent on a journey."""
     answer = assistant.ask("get_time_breakdown", period=period, filter={"apps": ["slack"]})
 
-    ends = {"from_": answer["range"]["starts_at"], "to": answer["range"]["ends_at"]}
+    ends = ends_of(answer)
     usage = rest(assistant, "analytics/app-usage", **ends)["data"]
     slack = [row["total_ms"] for row in usage if row["app"] == "Slack"]
     assert [(row["by"]["app"], row["total_ms"]) for row in answer["data"]] == [
@@ -266,7 +266,7 @@ def test_which_sites_distract_me_most(assistant: Assistant) -> None:
         filter={"productivity": ["distracting"]},
     )
 
-    ends = {"from_": answer["range"]["starts_at"], "to": answer["range"]["ends_at"]}
+    ends = ends_of(answer)
     totals = rest(assistant, "analytics/categories", **ends)["totals"]
     assert answer["totals"]["total_ms"] == totals["distracted_ms"] > 0
     shares = [row["total_ms"] for row in answer["data"]]
@@ -280,7 +280,7 @@ def test_which_project_did_i_spend_most_time_on_in_the_last_three_months(
         "get_time_breakdown", period="last_90_days", kind="coding", group_by=["project"], top=1
     )
 
-    ends = {"from_": answer["range"]["starts_at"], "to": answer["range"]["ends_at"]}
+    ends = ends_of(answer)
     coding = rest(assistant, "analytics/coding", **ends)
     (row,) = answer["data"]
     best = coding["data"]["projects"][0]
@@ -313,7 +313,7 @@ def test_how_much_was_it_on_each_device_this_month(assistant: Assistant) -> None
 
     devices = {device["name"] for device in rest(assistant, "devices")["data"]}
     assert {row["by"]["device"] for row in answer["data"]} <= devices
-    ends = {"from_": answer["range"]["starts_at"], "to": answer["range"]["ends_at"]}
+    ends = ends_of(answer)
     tracked = rest(assistant, "analytics/app-usage", **ends)["totals"]["tracked_ms"]
     assert sum(row["total_ms"] for row in answer["data"]) == tracked
 
@@ -391,7 +391,7 @@ def test_did_i_code_more_this_week_than_last(assistant: Assistant) -> None:
     for side, period in answer["periods"].items():
         first, last = (date.fromisoformat(period[end]) for end in ("from", "to"))
         end = at_midnight(last + timedelta(days=1))
-        if period["same_hours"] is not None:
+        if "same_hours" in period:
             # The last day of last week counts up to the hour that it is today.
             end = datetime.combine(last, now.time(), ZoneInfo(ZONE)).isoformat()
         ends = {"from_": at_midnight(first), "to": end}
@@ -450,7 +450,7 @@ def test_what_was_my_resting_heart_rate(assistant: Assistant) -> None:
 def test_how_many_steps_did_i_take_this_month(assistant: Assistant) -> None:
     answer = assistant.ask("get_health", metrics=["steps"], period="last_30_days")
 
-    ends = {"from_": answer["range"]["starts_at"], "to": answer["range"]["ends_at"]}
+    ends = ends_of(answer)
     summaries = rest(assistant, "health/summary", **ends, tz=ZONE)["data"]
     (steps,) = [row for row in summaries if row["metric_type"] == "steps"]
     (metric,) = answer["metrics"]
@@ -464,7 +464,7 @@ def test_how_many_steps_did_i_take_this_month(assistant: Assistant) -> None:
 def test_what_was_my_highest_heart_rate_this_week(assistant: Assistant) -> None:
     answer = assistant.ask("get_health", metrics=["heart_rate"])
 
-    ends = {"from_": answer["range"]["starts_at"], "to": answer["range"]["ends_at"]}
+    ends = ends_of(answer)
     readings = [row["bpm"] for row in every(assistant, "health/heart-rate", **ends)]
     (metric,) = answer["metrics"]
     summary = metric["summary"]
@@ -478,7 +478,7 @@ def test_when_was_my_heart_fastest_yesterday(assistant: Assistant) -> None:
         "get_health", metrics=["heart_rate"], resolution="hour", period="yesterday"
     )
 
-    ends = {"from_": answer["range"]["starts_at"], "to": answer["range"]["ends_at"]}
+    ends = ends_of(answer)
     by_hour: dict[str, list[int]] = {}
     for reading in every(assistant, "health/heart-rate", **ends):
         by_hour.setdefault(f"{reading['recorded_at'][:13]}:00:00.000Z", []).append(reading["bpm"])
@@ -491,7 +491,7 @@ def test_when_was_my_heart_fastest_yesterday(assistant: Assistant) -> None:
 def test_when_was_i_last_in_lisbon(assistant: Assistant) -> None:
     answer = assistant.ask("get_places", search="Lisbon", period="all")
 
-    ends = {"from_": answer["range"]["starts_at"], "to": answer["range"]["ends_at"]}
+    ends = ends_of(answer)
     events = every(assistant, "locations/events", **ends)
     there = [each for each in events if each["place"]["city"] == "Lisbon"]
     assert answer["data"][0]["started_at"] == there[0]["started_at"]
@@ -502,7 +502,7 @@ def test_when_was_i_last_in_lisbon(assistant: Assistant) -> None:
 def test_how_long_was_i_at_the_office_last_month(assistant: Assistant) -> None:
     answer = assistant.ask("get_places", search="lantern works", period="last_30_days")
 
-    ends = {"from_": answer["range"]["starts_at"], "to": answer["range"]["ends_at"]}
+    ends = ends_of(answer)
     events = every(assistant, "locations/events", **ends)
     (place,) = answer["places"]
     assert place["name"] == "Lantern Works"
@@ -527,7 +527,7 @@ def test_how_far_did_i_go_in_the_last_month(assistant: Assistant) -> None:
 def test_how_many_meetings_did_i_have(assistant: Assistant) -> None:
     answer = assistant.ask("get_content", kind="calendar", period="last_30_days")
 
-    ends = {"from_": answer["range"]["starts_at"], "to": answer["range"]["ends_at"]}
+    ends = ends_of(answer)
     meetings = [
         event
         for event in every(assistant, "calendar/events", **ends)
@@ -642,9 +642,9 @@ def test_when_was_i_distracted_this_week(assistant: Assistant) -> None:
             "list_sessions", filter={"productivity": ["distracting"]}, cursor=cursor
         )
         starts += [row["started_at"] for row in answer["data"]]
-        cursor = answer["next_cursor"]
+        cursor = answer.get("next_cursor")
 
-    ends = {"from_": answer["range"]["starts_at"], "to": answer["range"]["ends_at"]}
+    ends = ends_of(answer)
     sessions = every(assistant, "sessions/apps", **ends)
     assert starts == [row["started_at"] for row in sessions if row["productivity"] == "distracting"]
 
@@ -652,7 +652,7 @@ def test_when_was_i_distracted_this_week(assistant: Assistant) -> None:
 def test_what_distracts_me(assistant: Assistant) -> None:
     answer = assistant.ask("get_focus", period="last_30_days")
 
-    ends = {"from_": answer["range"]["starts_at"], "to": answer["range"]["ends_at"]}
+    ends = ends_of(answer)
     counts: dict[tuple[Any, ...], int] = {}
     for streak in every(assistant, "analytics/focus-streaks", **ends):
         broken = streak["broken_by"]
@@ -671,7 +671,7 @@ def test_what_distracts_me(assistant: Assistant) -> None:
 def test_how_long_can_i_focus(assistant: Assistant) -> None:
     answer = assistant.ask("get_focus", period="last_30_days")
 
-    ends = {"from_": answer["range"]["starts_at"], "to": answer["range"]["ends_at"]}
+    ends = ends_of(answer)
     streaks = every(assistant, "analytics/focus-streaks", **ends)
     longest = max(streaks, key=lambda streak: streak["duration_ms"])
     assert answer["longest"]["duration_ms"] == longest["duration_ms"]
@@ -684,7 +684,7 @@ def test_how_long_can_i_focus(assistant: Assistant) -> None:
 def test_between_what_do_i_switch_most(assistant: Assistant) -> None:
     answer = assistant.ask("get_focus", period="last_week", include_switches=True)
 
-    ends = {"from_": answer["range"]["starts_at"], "to": answer["range"]["ends_at"]}
+    ends = ends_of(answer)
     endpoint = rest(assistant, "analytics/context-switches", **ends)
     assert [(row["from_app"], row["to_app"], row["count"]) for row in answer["pairs"]] == [
         (row["from_app"], row["to_app"], row["count"]) for row in endpoint["pairs"][:5]
@@ -766,7 +766,7 @@ def test_what_goes_along_with_productive_days_measures_something_else(
 def test_what_did_i_ship_this_week(assistant: Assistant) -> None:
     answer = assistant.ask("get_code_activity")
 
-    ends = {"from_": answer["range"]["starts_at"], "to": answer["range"]["ends_at"]}
+    ends = ends_of(answer)
     counts = rest(assistant, "codehost/activity/counts", **ends)
     assert (answer["types"], answer["totals"]) == (counts["data"], counts["totals"])
     events = rest(assistant, "codehost/activity", **ends, limit=10)["data"]
@@ -779,7 +779,7 @@ def test_what_did_i_ship_this_week(assistant: Assistant) -> None:
 def test_how_many_pull_requests_did_i_merge_and_where(assistant: Assistant) -> None:
     answer = assistant.ask("get_code_activity", type="pull_request", period="all")
 
-    ends = {"from_": answer["range"]["starts_at"], "to": answer["range"]["ends_at"]}
+    ends = ends_of(answer)
     events = every(assistant, "codehost/activity", **ends)
     requests = [event for event in events if event["type"] == "pull_request"]
     merged = {

@@ -100,7 +100,8 @@ def test_sessions_at_an_instant_begin_with_the_owner(assistant: Assistant, tuesd
         "idle": False,
         "device": "laptop",
     }
-    assert (answer["kind"], answer["truncated"], answer["next_cursor"]) == ("app", False, None)
+    assert (answer["kind"], answer["truncated"]) == ("app", False)
+    assert "next_cursor" not in answer
     assert answer["range"] == {
         "from": "2025-06-17",
         "to": "2025-06-17",
@@ -198,7 +199,8 @@ def test_a_short_page_skips_sessions_that_do_not_match(
 ) -> None:
     answer = assistant.ask(TOOL, filter=given, limit=1, **DAY)
 
-    assert (names(answer), answer["next_cursor"]) == (["Code"], None)
+    assert names(answer) == ["Code"]
+    assert "next_cursor" not in answer
 
 
 def test_a_filter_by_site_includes_the_sites_that_are_parts_of_it(
@@ -222,9 +224,9 @@ def every(assistant: Assistant, **given: Any) -> tuple[list[str], int]:
     cursor, pages = None, 0
     while pages == 0 or cursor is not None:
         answer = assistant.ask(TOOL, cursor=cursor, **given)
-        assert answer["truncated"] is (answer["next_cursor"] is not None)
+        assert answer["truncated"] is ("next_cursor" in answer)
         rows += [row["title"] for row in answer["data"]]
-        cursor, pages = answer["next_cursor"], pages + 1
+        cursor, pages = answer.get("next_cursor"), pages + 1
         assert pages < 300
     return rows, pages
 

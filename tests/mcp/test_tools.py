@@ -23,7 +23,7 @@ from shared.scopes import SCOPES
 from shared.settings import Settings
 from tests.conftest import Person, owning, person
 from tests.mcp import weight
-from tests.mcp.assistant import REQUIRED, Assistant, as_rows, error, without_texts
+from tests.mcp.assistant import REQUIRED, Assistant, as_rows, ends_of, error, without_texts
 
 ZONE: Final = "America/New_York"
 README: Final = Path(__file__).parents[2] / "README.md"
@@ -215,7 +215,9 @@ def test_a_zone_can_be_requested(assistants: dict[str, Assistant], tool: Tool) -
     answer = assistants["alice"].ask(tool.name, tz="Asia/Kathmandu")
 
     assert answer["tz"] == "Asia/Kathmandu"
-    assert answer["range"]["starts_at"].endswith("T18:15:00.000Z")
+    written = datetime.fromisoformat(answer["generated_at"]).astimezone(ZoneInfo("Asia/Kathmandu"))
+    assert answer["generated_local"] == f"{written:%a %Y-%m-%d %H:%M}"
+    assert answer["today"] == f"{written:%a %Y-%m-%d}"
 
 
 @each_answering_tool
@@ -264,13 +266,17 @@ def instants_of(value: Any) -> Iterator[tuple[str, str]]:
 
 
 @each_framed_tool
-def test_rows_have_no_ids_and_no_members_that_are_null(
+def test_an_answer_has_no_members_that_are_null_and_its_rows_have_no_ids(
     assistants: dict[str, Assistant], tool: Tool
 ) -> None:
     answer = assistants["alice"].ask(tool.name, **ALL.get(tool.name, {}))
 
-    members = [pair for value in answer.values() for row in rows_of(value) for pair in row.items()]
-    assert [name for name, value in members if value is None or name == "id"] == []
+    # Like GET /api/v1/token, which documents them.
+    answer.pop("token", None)
+    members = [pair for each in objects_of(answer) for pair in each.items()]
+    assert [name for name, value in members if value is None] == []
+    names = [name for value in answer.values() for row in rows_of(value) for name in row]
+    assert "id" not in names
 
 
 def rows_of(value: Any) -> Iterator[dict[str, Any]]:
@@ -313,8 +319,8 @@ def test_all_pages_together_have_each_row_once(
     answer = assistants["alice"].ask(tool, **given)
     pages: list[list[dict[str, Any]]] = [answer[rows]]
     first = answer
-    while answer["next_cursor"] is not None:
-        answer = assistants["alice"].ask(tool, cursor=answer["next_cursor"], **given)
+    while (cursor := answer.get("next_cursor")) is not None:
+        answer = assistants["alice"].ask(tool, cursor=cursor, **given)
         pages.append(answer[rows])
         assert len(pages) < 100
 
@@ -457,7 +463,7 @@ def test_values_equal_those_of_endpoints(
     )
 
     listening = assistant.ask("get_listening", period="last_30_days", group_by="day", top=50)
-    ends = {"from": listening["range"]["starts_at"], "to": listening["range"]["ends_at"]}
+    ends = ends_of(listening)
     daily = rest("/api/v1/music/daily", **ends, tz=ZONE)
     assert [(day["name"], day["listened_ms"]) for day in listening["data"]] == [
         (day["date"], day["listened_ms"]) for day in daily["data"]
@@ -502,7 +508,7 @@ def test_sums_are_those_of_the_endpoints(
         return rows, answer
 
     apps, answer = broken_down("app")
-    ends = {"from": answer["range"]["starts_at"], "to": answer["range"]["ends_at"]}
+    ends = ends_of(answer)
     days = {"from": answer["range"]["from"], "to": answer["range"]["to"], "tz": ZONE}
     usage = rest("app-usage", **ends)
     assert {row[0]: row[1:] for row in apps} == {
@@ -531,7 +537,7 @@ def test_sums_are_those_of_the_endpoints(
 
     # A day, whose tops are chosen as in summaries.
     day = assistant.ask("get_day", date=daily["data"][-2]["date"])
-    ends_of_day = {"from": day["range"]["starts_at"], "to": day["range"]["ends_at"]}
+    ends_of_day = ends_of(day)
     values = {row["metric"]: row["value"] for row in day["totals"]}
     row = daily["data"][-2]
     assert {name: row[name] for name in values.keys() & row.keys()} == {
@@ -589,7 +595,7 @@ def test_health_places_and_content_are_those_of_the_endpoints(
         return response.json()
 
     health = assistant.ask("get_health", period="last_30_days", metrics=["steps", "distance_m"])
-    ends = {"from": health["range"]["starts_at"], "to": health["range"]["ends_at"]}
+    ends = ends_of(health)
     days = {"from": health["range"]["from"], "to": health["range"]["to"]}
     summary = {row["metric_type"]: row for row in rest("health/summary", **ends, tz=ZONE)["data"]}
     names = ("total", "minimum", "maximum", "days_with_data")
@@ -654,7 +660,7 @@ def test_sessions_focus_correlation_and_code_are_those_of_the_endpoints(
 
     for kind, path in (("app", "sessions/apps"), ("coding", "sessions/coding")):
         sessions = assistant.ask("list_sessions", period="last_30_days", kind=kind)
-        ends = {"from": sessions["range"]["starts_at"], "to": sessions["range"]["ends_at"]}
+        ends = ends_of(sessions)
         shown = sessions["data"]
         assert len(shown) == 10
         rows = rest(path, **ends, limit=len(shown))["data"]

@@ -265,7 +265,7 @@ def test_sums_of_removed_sessions_stay_the_same_and_lists_say_what_is_gone(
     assert answers(api, bob) == of_bob
     after = call(api, alice, "get_time_breakdown", **PERIOD, group_by=["app", "day"])
     limit = after.pop("removed_before")
-    assert breakdown.pop("removed_before") is None
+    assert "removed_before" not in breakdown
     assert {**after, "generated_at": ""} == {**breakdown, "generated_at": ""}
     apps, coding = listed(api, alice, "sessions/apps"), listed(api, alice, "sessions/coding")
     assert (apps["data"], coding["data"]) == ([], [])

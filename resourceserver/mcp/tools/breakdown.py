@@ -152,7 +152,8 @@ class BreakdownAnswer(Page):
     kind: Kind
     group_by: list[Key]
     data: list[BreakdownRow]
-    other: OtherTime
+    other: OtherTime | None
+    """Null if there are none."""
     totals: TimeTotals
     unmatched: list[names.Unmatched]
     """Names in the filter that occur nowhere in the person's data."""
@@ -177,7 +178,8 @@ def _finish(answers: Answers) -> dict[str, Any]:
 
 def _finished(answer: dict[str, Any]) -> dict[str, Any]:
     fitting = _fitting(answer | {"unmatched": names.unmatched(answer.pop("names"))})
-    return fitting | {"has_more": fitting["other"]["rows"] > 0}
+    has_more = fitting["other"]["rows"] > 0
+    return fitting | {"has_more": has_more, "other": fitting["other"] if has_more else None}
 
 
 def _fitting(answer: dict[str, Any]) -> dict[str, Any]:

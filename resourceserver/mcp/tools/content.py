@@ -46,15 +46,15 @@ class Content(Paged, InPeriod):
 
 
 class _Excerpt(Body):
-    """A part of a long text."""
+    """A text, or the part of a long one."""
 
     text: str | None
+    is_cut: Literal[True] | None
+    """The whole text is longer; null where it is not."""
     text_from: Count | None
-    """The position of the first character in the whole text, from 1."""
+    """The position of the first character in the whole text, from 1; null unless it is cut."""
     text_length: Count | None
-    """The number of characters of the whole text."""
-    is_cut: bool
-    """Whether the whole text is longer."""
+    """The number of characters of the whole text; null unless it is cut."""
 
 
 class Event(_Excerpt):
@@ -82,15 +82,14 @@ class Event(_Excerpt):
 
 
 class Recording(_Excerpt):
-    """A voice recording; its text is the transcript."""
+    """A voice recording, without what only programs need; its text is the transcript."""
 
     kind: Literal["recordings"]
     recorded_at: Timestamp
     duration_ms: Milliseconds
     title: str | None
-    language: str | None
-    source: str
-    transcript_status: Literal["ready", "pending", "failed", "none"]
+    transcript_status: Literal["pending", "failed", "none"] | None
+    """Null if it is ready."""
 
 
 class Insight(_Excerpt):
@@ -168,13 +167,17 @@ class ContentAnswer(Page):
     totals: Totals
 
 
+_WHOLE: Final = {"is_cut": None, "text_from": None, "text_length": None}
+"""What a row says of a text that is not cut."""
+
+
 def _finished(answer: dict[str, Any]) -> dict[str, Any]:
     """Return the answer with the rows of all kinds in one list; the first row always fits."""
     rows = [row["line"] | row["excerpt"] | {"cursor": row["cursor"]} for row in answer["data"]]
     answer = answer | {"data": rows[:1]}
     while rows and rows[0]["text"] and tool.is_too_long(answer):
         rows[0] |= {"text": rows[0]["text"][: len(rows[0]["text"]) * 9 // 10], "is_cut": True}
-    return answer | {"data": rows}
+    return answer | {"data": [row if row["is_cut"] else row | _WHOLE for row in rows]}
 
 
 TOOLS: Final = [

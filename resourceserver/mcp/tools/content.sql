@@ -47,9 +47,7 @@ row as (
                       svc.instant(recording.recorded_at) as recorded_at,
                       recording.duration_ms,
                       left(recording.title, 500) as title,
-                      recording.language,
-                      recording.source,
-                      recording.transcript_status
+                      nullif(recording.transcript_status, 'ready') as transcript_status
            ) as fields
      where newest.kind = 'recordings'
      union all

@@ -71,7 +71,8 @@ class ListeningAnswer(Page):
 
     group_by: Literal["artist", "album", "track", "day"]
     data: list[ListeningRow]
-    other: OtherListening
+    other: OtherListening | None
+    """Null if there are none."""
     totals: music.ListeningTotals
     recent: list[RecentPlay]
     """The newest plays of the range, at most three."""
@@ -85,6 +86,7 @@ def _with_totals(answer: dict[str, Any]) -> dict[str, Any]:
             {name: play[name] for name in RecentPlay.model_fields} for play in history["data"]
         ],
         "has_more": answer["truncated"],
+        "other": answer["other"] if answer["other"]["rows"] else None,
     }
 
 

@@ -140,6 +140,7 @@ TOOLS: Final = [
         scope=ENTRY,
         arguments=Status,
         answer=StatusAnswer,
+        whole=("token",),
         frame=SQL["status_frame"],
         parts=(
             Part(SQL["get_data_status"]),
