@@ -18,6 +18,7 @@ import pytest
 from httpx2 import Client, Response
 from joserfc import jws, jwt
 from joserfc.jwk import OctKey, OKPKey, RSAKey
+from psycopg import sql
 from starlette.testclient import TestClient
 
 import authserver.app
@@ -1914,6 +1915,40 @@ def test_a_logout_token_is_accepted_once(
     refused_logout(repeated)
     assert repeated.json()["error_description"] == "The logout_token was accepted before."
     assert "alice@example.org" in signed_in_as(browser)
+
+
+def test_no_logout_token_is_logged_or_stored(
+    browser: Visitor,
+    issuer: Issuer,
+    known: Person,
+    owner: Rows,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    sign_in(browser, issuer)
+    logout_tokens = [
+        issuer.sign(logout_claims(issuer, jti="jti-of-mine", **changed), typ="logout+jwt")
+        for changed in ({}, {"aud": "another"}, {"nonce": "nonce-of-mine"})
+    ]
+
+    with caplog.at_level("DEBUG"):
+        answers = [announce(browser.client, each) for each in (*logout_tokens, logout_tokens[0])]
+
+    assert [each.status_code for each in answers] == [200, 400, 400, 400]
+    stored = [
+        str(owner.execute(sql.SQL("select row_to_json(t) from {} as t").format(table)).fetchall())
+        for table in (
+            sql.Identifier(*name)
+            for name in owner.execute(
+                "select schemaname, tablename from pg_tables where schemaname in ('identity', 'oauth')"
+            )
+        )
+    ]
+    assert "alice@example.org" in "".join(stored)
+    ours = [record.getMessage() for record in caplog.records if record.name.startswith("svc")]
+    parts = [part for each in logout_tokens for part in each.split(".")[1:]]
+    for text in (*ours, *stored):
+        assert not [part for part in parts if part in text]
+        assert "-of-mine" not in text
 
 
 @pytest.mark.parametrize(
