@@ -95,6 +95,28 @@ def test_streaks_and_switches_are_added_up(assistant: Assistant, tuesday: Person
     ]
 
 
+def test_what_is_not_in_pages_is_on_the_first_one_alone(
+    assistant: Assistant, tuesday: Person, owner: psycopg.Connection[Any]
+) -> None:
+    tuesday.connection.execute(
+        "insert into activity.app_session "
+        "(user_id, idempotency_key, device_id, started_at, ended_at, app, category) "
+        "select user_id, start::text, device_id, start, start + interval '15 minutes', 'Code', 'Development' "
+        "  from activity.device, "
+        "       generate_series("
+        "           timestamptz '2025-06-17T12:00Z', '2025-06-17T16:00Z', interval '1 hour') as start"
+    )
+    mark_all_days(owner)
+    once = {"totals", "longest", "breakers", "switch_totals", "pairs", "switches"}
+
+    first = assistant.ask("get_focus", include_switches=True, **DAY)
+    second = assistant.ask("get_focus", include_switches=True, cursor=first["next_cursor"], **DAY)
+
+    assert first.keys() >= once
+    assert not second.keys() & once
+    assert first["totals"]["streak_count"] == len(first["data"]) + len(second["data"])
+
+
 def test_switches_are_listed_on_request(assistant: Assistant, tuesday: Person) -> None:
     without = assistant.ask("get_focus", **DAY)
     answer = assistant.ask("get_focus", include_switches=True, **DAY)

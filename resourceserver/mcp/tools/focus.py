@@ -19,7 +19,7 @@ from resourceserver.endpoints.attention import (
     SwitchTotals,
 )
 from resourceserver.mcp import tool
-from resourceserver.mcp.arguments import InPeriod, Paged
+from resourceserver.mcp.arguments import Arguments, InPeriod, Paged
 from resourceserver.mcp.tool import ENTRY, ROWS, Page, Part, Tool
 
 _ENDPOINTS: Final = Path(endpoints.__file__).parent
@@ -77,20 +77,27 @@ class Longest(Body):
 
 
 class FocusAnswer(Page):
-    """Streaks of focus, what broke them, and switches between applications."""
+    """Streaks of focus, what broke them, and switches between applications.
 
-    totals: StreakTotals
+    What is not in pages is on the first one alone, and null on others.
+    """
+
+    totals: StreakTotals | None
     longest: Longest | None
     """Null where there is none."""
-    breakers: list[Breaker]
+    breakers: list[Breaker] | None
     """The 5 most frequent reasons, the most frequent first."""
     data: list[FocusStreak]
     """Streaks that overlap the range, the newest first."""
-    switch_totals: SwitchTotals
-    pairs: list[SwitchPair]
+    switch_totals: SwitchTotals | None
+    pairs: list[SwitchPair] | None
     """The 5 most frequent pairs, the most frequent first."""
-    switches: list[ContextSwitch]
+    switches: list[ContextSwitch] | None
     """The newest 20; empty unless include_switches is true."""
+
+
+def _is_first_page(given: Arguments) -> bool:
+    return isinstance(given, Focus) and given.cursor is None
 
 
 def _most_frequent(answer: dict[str, Any]) -> dict[str, Any]:
@@ -98,6 +105,8 @@ def _most_frequent(answer: dict[str, Any]) -> dict[str, Any]:
     is_listed = answer.pop("include_switches")
     for streak in answer["data"]:
         streak["cursor"] = parameters.cursor(parameters.parse_instant(streak["started_at"]), _NO_ID)
+    if switching is None:
+        return answer | {"totals": None, "longest": None, "breakers": None}
     return answer | {
         "breakers": answer["breakers"][:MOST_BREAKERS],
         "switch_totals": switching["totals"],
@@ -124,6 +133,7 @@ TOOLS: Final = [
             tool.part(
                 attention.ENDPOINTS,
                 "context_switches",
+                is_wanted=_is_first_page,
                 own=Listed().values() | {"limit": ROWS},
             ),
         ),
