@@ -328,6 +328,12 @@ def connection_routes(this: Server) -> list[Route]:
             name="renew_connection_secrets",
         ),
         Route(
+            f"{path}/settings",
+            partial(connections.change_settings, this),
+            methods=["POST"],
+            name="change_connection_settings",
+        ),
+        Route(
             f"{path}/pause",
             partial(connections.pause, this),
             methods=["POST"],

@@ -79,6 +79,7 @@ grant execute
                 svc.renew_connection_key,
                 svc.renew_connection_secrets,
                 svc.pause_connection,
+                svc.change_connection_settings,
                 svc.pull_now,
                 svc.end_connection
     to svc_authserver;

@@ -106,6 +106,13 @@ class Connection:
         return [each for each in fields if each.is_secret]
 
     @property
+    def setting_fields(self) -> list[Field]:
+        """What its person may choose anew without connecting again; nothing if the worker pulls."""
+        if self.known_kind is None or self.is_pulled:
+            return []
+        return [each for each in self.known_kind.fields if not each.is_secret]
+
+    @property
     def must_wait(self) -> bool:
         """Whether the service still wants to be left alone."""
         return self.retry_at is not None and self.retry_at > datetime.now(UTC)

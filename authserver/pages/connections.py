@@ -15,6 +15,7 @@ The role of this server cannot read data of people; it calls functions that chec
 themselves (``sql/functions/connections.sql``).
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -52,6 +53,7 @@ _DONE: Final = {
     "continued": "The connection goes on.",
     "entered": "It is sealed in place of what was there. The service looks now, which may take some minutes.",
     "pulled": "The service looks now. This may take some minutes.",
+    "changed": "It is changed, for what the application sends from now on.",
     "ended": "The connection has ended.",
     "kept": "The connection has ended. What it brought remains.",
     "removed": "The connection has ended. What it brought is being removed, which may take some minutes.",
@@ -212,6 +214,27 @@ async def renew_secrets(server: Server, request: Request) -> Response:
     if problem is not None:
         return _one(server, visit, connection, problem=_OVER, status=409)
     query = {"connection": str(connection.connection_id), "done": "entered"}
+    return _redirect(server, visit, query)
+
+
+async def change_settings(server: Server, request: Request) -> Response:
+    """Replace what a person chose about a connection through which an application sends."""
+    form, visit, connection = await _read_form(server, request)
+    fields, kind = connection.setting_fields, connection.known_kind
+    if kind is None or not fields:
+        raise NotFound
+    if server.is_stale_form(request, form, visit):
+        return _one(server, visit, connection, problem=sign_in.OUT_OF_DATE, status=403)
+    typed = {
+        each.name: (form.get(f"field_{each.name}") or "").strip() or each.default for each in fields
+    }
+    draft = Draft(kind, connection.name, {name: text for name, text in typed.items() if text})
+    if draft.typed_problems:
+        return _one(server, visit, connection, problem=draft.typed_problems[0], status=400)
+    given = {"settings": json.dumps(dict(draft.typed))}
+    if not await _change(server, visit, connection, "change_settings", given):
+        return _one(server, visit, connection, problem=_OVER, status=409)
+    query = {"connection": str(connection.connection_id), "done": "changed"}
     return _redirect(server, visit, query)
 
 

@@ -117,6 +117,11 @@ select problem
 -- Pauses a connection or continues it. False: there is no such connection, or the session has ended.
 select svc.pause_connection(%(user_id)s, %(session_hash)s, %(connection_id)s, %(is_paused)s) as is_done
 
+-- name: change_settings
+-- Replaces the settings of a connection through which an application sends. False: there is no such connection, or the
+-- session has ended.
+select svc.change_connection_settings(%(user_id)s, %(session_hash)s, %(connection_id)s, %(settings)s) as is_done
+
 -- name: pull
 -- Has the worker pull a connection now. False: it did so less than a minute ago, or there is no such connection.
 select svc.pull_now(%(user_id)s, %(session_hash)s, %(connection_id)s) as is_done

@@ -368,6 +368,37 @@ begin
 end
 $$;
 
+-- Replaces the settings of a connection of the signed-in person through which an application sends. Returns whether there
+-- is such a connection. Not of one that the worker pulls: with another address, its sealed secrets would be sent there.
+create or replace function svc.change_connection_settings(
+    p_user_id       uuid,
+    p_session_hash  bytea,
+    p_connection_id uuid,
+    p_settings      jsonb
+)
+returns boolean
+language plpgsql
+volatile
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    update profile.connection
+       set settings = p_settings
+     where connection.user_id = p_user_id
+       and connection.connection_id = p_connection_id
+       and connection.stopped_at is null
+       and svc.is_signed_in(p_user_id, p_session_hash)
+       and exists (
+               select
+                 from profile.integration_key as key
+                where key.user_id = p_user_id
+                  and key.connection_id = p_connection_id
+           );
+    return found;
+end
+$$;
+
 -- Lets the worker pull a connection of the signed-in person now, or when its service permits it again (turn.sql). Returns
 -- whether it will: there must be such a connection, and the last pull must be a minute old.
 create or replace function svc.pull_now(p_user_id uuid, p_session_hash bytea, p_connection_id uuid)

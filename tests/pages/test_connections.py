@@ -542,6 +542,53 @@ def test_secrets_that_are_entered_again_replace_those_that_were_typed(
     assert submit(alice_browser, page, "/secrets", field_password="third").status_code == 403
 
 
+def test_what_a_person_chose_changes_and_the_key_stays(alice_browser: Visitor, owner: Rows) -> None:
+    fill(alice_browser, "wakatime")
+    known = (
+        "select settings, key_hash "
+        "from profile.connection join profile.integration_key using (connection_id)"
+    )
+    before = owner.execute(known).fetchone()
+    page = alice_browser.get(one(owner, "wakatime"))
+    wrong = submit(alice_browser, page, "/settings", field_gap_minutes="61")
+    changed = alice_browser.follow(
+        submit(alice_browser, page, "/settings", field_gap_minutes=" 20 ")
+    )
+    after = owner.execute(known).fetchone()
+    emptied = alice_browser.follow(
+        submit(alice_browser, changed, "/settings", field_gap_minutes="")
+    )
+
+    assert (wrong.status_code, "Type a whole number from 1 to 60." in wrong.text) == (400, True)
+    assert "It is changed, for what the application sends from now on." in changed.text
+    assert 'value="20"' in changed.text
+    assert before is not None
+    assert after == ({"gap_minutes": "20"}, before[1])
+    assert 'value="15"' in emptied.text
+
+
+def test_the_address_of_a_service_is_no_setting_since_its_secrets_would_be_sent_there(
+    alice_browser: Visitor, owner: Rows
+) -> None:
+    fill(alice_browser, "wakatime")
+    fill(alice_browser, "gitlab", field_token="t", field_address="https://gitlab.example")
+    gitlab = one(owner, "gitlab")
+    known = "select settings from profile.connection where kind = 'gitlab'"
+    before = owner.execute(known).fetchone()
+    form = alice_browser.get(one(owner, "wakatime"))
+    changed = {
+        "connection": gitlab.partition("=")[2],
+        "field_address": "https://another.example",
+    }
+
+    sent = submit(alice_browser, form, "/settings", **changed)
+
+    actions = [each.action for each in forms(alice_browser.get(gitlab))]
+    assert f"{PATH}/settings" not in actions
+    assert sent.status_code == 404
+    assert owner.execute(known).fetchone() == before
+
+
 def test_a_pause_ends_when_the_person_says_so(alice_browser: Visitor, owner: Rows) -> None:
     fill(alice_browser, "github", field_token="t")
     paused = alice_browser.follow(

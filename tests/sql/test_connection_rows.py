@@ -288,6 +288,38 @@ def test_a_pause_is_part_of_what_a_request_learns(
     )
 
 
+def test_settings_change_for_the_own_connections_of_applications_alone(
+    connect_as: Connect, owner: Rows, alice: Person, bob: Person
+) -> None:
+    authserver, session = connect_as("authserver"), sign_in(alice)
+    own, ended = connect(owner, alice, "wakatime"), connect(owner, alice, "wakatime")
+    owner.execute(
+        "update profile.connection set stopped_at = now() where connection_id = %s",
+        [ended.connection_id],
+    )
+    pulled, foreign = connect(owner, alice, "gitlab"), connect(owner, bob, "wakatime")
+    statement: LiteralString = (
+        """select svc.change_connection_settings(%s, %s, %s, '{"gap_minutes": "20"}')"""
+    )
+
+    answers = [
+        ask(authserver, statement, alice.user_id, session_hash, each.connection_id)
+        for each, session_hash in (
+            (own, session.hash),
+            (pulled, session.hash),
+            (foreign, session.hash),
+            (ended, session.hash),
+            (own, sign_in(bob).hash),
+        )
+    ]
+
+    assert answers == [True, False, False, False, False]
+    changed = owner.execute(
+        """select connection_id from profile.connection where settings = '{"gap_minutes": "20"}'"""
+    ).fetchall()
+    assert changed == [(own.connection_id,)]
+
+
 def test_a_problem_lasts_until_usable_records_come(
     connect_as: Connect, owner: Rows, alice: Person
 ) -> None:

@@ -702,6 +702,7 @@ FUNCTIONS = {
         "mark_all_summaries",
         "move_category_rule",
         "pause_connection",
+        "change_connection_settings",
         "preview_category_rule",
         "pull_now",
         "put_goal",
