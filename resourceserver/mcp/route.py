@@ -43,7 +43,7 @@ from resourceserver.api.errors import (
 from resourceserver.api.session import Credential, Reader
 from resourceserver.mcp import arguments, corrections, protocol
 from resourceserver.mcp.apps import APPS
-from resourceserver.mcp.arguments import ArgumentsProblem
+from resourceserver.mcp.arguments import Arguments, ArgumentsProblem
 from resourceserver.mcp.prepacked import Prepacked
 from resourceserver.mcp.prompts import PROMPTS, PromptProblem
 from resourceserver.mcp.protocol import Fields, Message, Refusal, members, quoted
@@ -365,6 +365,13 @@ class MCPEndpoint:
             TOOL_CALLS.add(tool.name, outcome, time.perf_counter() - started)
         return result
 
+    async def _read(self, who: Credential, tool: Tool, wanted: Arguments) -> dict[str, bytes]:
+        """Return the parts of an answer by name."""
+        if tool.frame is not None:
+            return await self.reader.read_parts(who, tool.question(wanted))
+        name, (statement, values) = tool.only_part(wanted)
+        return {name: await self.reader.read(who, statement, values, is_quick=False)}
+
     async def _ask(self, who: Credential, tool: Tool, given: dict[str, Any]) -> tuple[bytes, str]:
         """Return the result of a tool, and the outcome for metrics."""
         try:
@@ -373,9 +380,7 @@ class MCPEndpoint:
             await self.reader.check(who.needing(tool.scopes()))
             return _mistake(str(problem)), "mistaken"
         try:
-            found = await self.reader.read_parts(
-                who.needing(tool.scopes(wanted)), tool.question(wanted)
-            )
+            found = await self._read(who.needing(tool.scopes(wanted)), tool, wanted)
         except ParameterProblem as problem:
             return _mistake(problem.message), "mistaken"
         try:

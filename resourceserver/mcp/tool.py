@@ -187,9 +187,10 @@ class Tool:
     arguments: type[Arguments]
     answer: type[BaseModel]
     """The model of the answer; tests validate every answer with it."""
-    frame: str
+    frame: str | None
     """A statement with one row: the days of the answer, the columns that its parts share, and the members of
-    every answer, unless its answers are not framed."""
+    every answer, unless its answers are not framed. None: an answer is one of the parts, which needs nothing
+    else, and so takes one round trip."""
     parts: tuple[Part, ...]
     finish: Callable[[dict[str, Any]], dict[str, Any]] | None = None
     """Combines the parts and the ``frame`` into the answer. A part that was left out is null. The frame of a
@@ -213,14 +214,23 @@ class Tool:
     def statements(self) -> dict[str, Statement]:
         """The statements that an answer may consist of, by name; ``frame`` comes first."""
         further = [part.further.statements for part in self.parts if part.further is not None]
-        return {"frame": pipeline.statement(self.frame)} | {
+        frame = {} if self.frame is None else {"frame": pipeline.statement(self.frame)}
+        return frame | {
             name: statement
             for named in ({part.name: part.statement for part in self.parts}, *further)
             for name, statement in named.items()
         }
 
+    def only_part(self, given: Arguments) -> tuple[str, Step]:
+        """Return the name and the step of the part that answers a call of a tool without a frame."""
+        values = given.values()
+        ((part, own),) = [
+            (part, part.values({}, values)) for part in self.parts if part.is_wanted(given)
+        ]
+        return part.name, (part.statement, own or {})
+
     def question(self, given: Arguments) -> Question:
-        """Return the statements for these arguments."""
+        """Return the statements for these arguments, of a tool with a frame."""
         values = given.values()
 
         def parts(frame: dict[str, Any]) -> dict[str, Step]:
@@ -281,7 +291,7 @@ class Tool:
         """
         frame = json.loads(answers.get("frame", b"null"))
         if self.finish is not None and not self.is_framed:
-            known = {**frame, "given": given, "base_url": base_url}
+            known = {**(frame or {}), "given": given, "base_url": base_url}
             rows = {part.name: part.row(answers) for part in self.parts}
             return _json(self.finish(rows | {"frame": known}))
         answer: dict[str, Any] = {"truncated": False, "not_yet": self._not_yet(frame)}

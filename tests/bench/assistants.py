@@ -22,7 +22,7 @@ from resourceserver.endpoints import ENDPOINTS
 from resourceserver.mcp.arguments import InZone
 from resourceserver.mcp.protocol import MODERN
 from resourceserver.mcp.tool import Part, Tool
-from resourceserver.mcp.tools import TOOLS, search, status
+from resourceserver.mcp.tools import TOOLS, status
 from shared import log_lines, settings
 from shared.settings import Settings
 from tests import processes
@@ -43,7 +43,7 @@ _WHO_AM_I: Final = Tool(
 _WHO_AM_I_WITHOUT_RANGE: Final = replace(
     _WHO_AM_I,
     name="who_am_i_without_range",
-    frame=search.SQL["search_frame"],
+    frame=None,
     is_framed=False,
     parts=(Part(_ME.query, ask=lambda _frame, _given: {}),),
     finish=lambda rows: dict(rows["answer"]),

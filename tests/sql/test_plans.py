@@ -49,7 +49,7 @@ AT_AN_END: Final = {
 } | {
     (f"mcp.{tool.name}.frame", table)
     for tool in TOOLS
-    if "first_known as (" in tool.frame
+    if tool.frame is not None and "first_known as (" in tool.frame
     for table in ("activity.app_session", "health.heart_rate", "location.point", "music.listen")
 }
 """Statements that search one person's first row at an end of the index of a long table, and no further."""

@@ -259,7 +259,8 @@ def _document(answer: dict[str, Any]) -> dict[str, Any]:
     """
     given: Fetch = answer["frame"]["given"]
     kind = given.kind()
-    record = answer[KINDS[kind].part]["record"]
+    found = answer[KINDS[kind].part]
+    record = found["record"]
     if record is None:
         raise ArgumentsProblem(f"id: {_UNKNOWN}")
     facts = {"kind": KINDS[kind].words} | {
@@ -267,7 +268,7 @@ def _document(answer: dict[str, Any]) -> dict[str, Any]:
         for name, value in record.items()
         if value not in (None, "") and name not in {"title", "text"}
     }
-    zone = ZoneInfo(answer["frame"]["tz"])
+    zone = ZoneInfo(found["tz"])
     for name in ("started", "ended"):
         at = record.get(f"{name}_at")
         said = None if at is None or kind == "insight" else texts.local(at, zone)
@@ -306,7 +307,7 @@ def _fetches(name: str) -> Part:
     def is_wanted(given: Arguments) -> bool:
         return isinstance(given, Fetch) and KINDS[given.kind()].part == name
 
-    return Part(SQL[name], name=name, ask=_in_zone, is_wanted=is_wanted)
+    return Part(SQL[name], name=name, ask=lambda _, given: dict(given), is_wanted=is_wanted)
 
 
 TOOLS: Final = [
@@ -336,7 +337,7 @@ TOOLS: Final = [
         scope=ENTRY,
         arguments=Fetch,
         answer=Document,
-        frame=SQL["search_frame"],
+        frame=None,
         parts=tuple(_fetches(name) for name in dict.fromkeys(kind.part for kind in KINDS.values())),
         finish=_document,
         is_framed=False,

@@ -277,164 +277,180 @@ select coalesce(json_agg(line order by line.at desc, line.id desc), '[]') as lin
        ) as line
 --include end_of_answer
 
+-- fragment: own
+-- `own`: the person's zone.
+-- gives: own (tz)
+own as (
+    select timezone as tz
+      from identity.user
+     where user_id = %(user_id)s
+),
+
 -- name: fetch_session
 -- One session of an application.
 --include answer
-select (
-           select row_to_json(line)
-             from (
-                      select svc.instant(session.started_at) as started_at,
-                             svc.instant(session.ended_at) as ended_at,
-                             (session.started_at at time zone %(tz)s)::date as day,
-                             session.title,
-                             session.title as text,
-                             session.app as application,
-                             session.url as address,
-                             session.domain as site,
-                             session.idle,
-                             device.name as device
-                        from activity.app_session as session
-                        join activity.device as device
-                          on device.user_id = %(user_id)s
-                         and device.device_id = session.device_id
-                       where session.user_id = %(user_id)s
-                         and session.started_at = %(at)s::timestamptz
-                         and session.app_session_id = %(id)s::uuid
-                  ) as line
-       ) as record
+with
+--include own
+line as (
+    select svc.instant(session.started_at) as started_at,
+           svc.instant(session.ended_at) as ended_at,
+           (session.started_at at time zone (select tz from own))::date as day,
+           session.title,
+           session.title as text,
+           session.app as application,
+           session.url as address,
+           session.domain as site,
+           session.idle,
+           device.name as device
+      from activity.app_session as session
+      join activity.device as device
+        on device.user_id = %(user_id)s
+       and device.device_id = session.device_id
+     where session.user_id = %(user_id)s
+       and session.started_at = %(at)s::timestamptz
+       and session.app_session_id = %(id)s::uuid
+)
+select (select row_to_json(line) from line) as record,
+       (select tz from own) as tz
 --include end_of_answer
 
 -- name: fetch_coding
 -- One session of coding.
 --include answer
-select (
-           select row_to_json(line)
-             from (
-                      select svc.instant(session.started_at) as started_at,
-                             svc.instant(session.ended_at) as ended_at,
-                             (session.started_at at time zone %(tz)s)::date as day,
-                             coalesce(session.file, session.branch, session.project) as title,
-                             coalesce(session.file, session.branch, session.project) as text,
-                             session.project,
-                             session.file,
-                             session.branch,
-                             session.language,
-                             session.editor,
-                             session.lines_added,
-                             session.lines_removed,
-                             device.name as device
-                        from activity.coding_session as session
-                        join activity.device as device
-                          on device.user_id = %(user_id)s
-                         and device.device_id = session.device_id
-                       where session.user_id = %(user_id)s
-                         and session.started_at = %(at)s::timestamptz
-                         and session.coding_session_id = %(id)s::uuid
-                  ) as line
-       ) as record
+with
+--include own
+line as (
+    select svc.instant(session.started_at) as started_at,
+           svc.instant(session.ended_at) as ended_at,
+           (session.started_at at time zone (select tz from own))::date as day,
+           coalesce(session.file, session.branch, session.project) as title,
+           coalesce(session.file, session.branch, session.project) as text,
+           session.project,
+           session.file,
+           session.branch,
+           session.language,
+           session.editor,
+           session.lines_added,
+           session.lines_removed,
+           device.name as device
+      from activity.coding_session as session
+      join activity.device as device
+        on device.user_id = %(user_id)s
+       and device.device_id = session.device_id
+     where session.user_id = %(user_id)s
+       and session.started_at = %(at)s::timestamptz
+       and session.coding_session_id = %(id)s::uuid
+)
+select (select row_to_json(line) from line) as record,
+       (select tz from own) as tz
 --include end_of_answer
 
 -- name: fetch_code
 -- One event of a code host.
 --include answer
-select (
-           select row_to_json(line)
-             from (
-                      select svc.instant(occurred_at) as started_at,
-                             (occurred_at at time zone %(tz)s)::date as day,
-                             coalesce(title, repository) as title,
-                             title as text,
-                             action,
-                             repository,
-                             provider,
-                             ref,
-                             sha,
-                             number,
-                             url as address,
-                             additions as lines_added,
-                             deletions as lines_removed,
-                             changed_files
-                        from code.event
-                       where user_id = %(user_id)s
-                         and event_id = %(id)s::uuid
-                  ) as line
-       ) as record
+with
+--include own
+line as (
+    select svc.instant(occurred_at) as started_at,
+           (occurred_at at time zone (select tz from own))::date as day,
+           coalesce(title, repository) as title,
+           title as text,
+           action,
+           repository,
+           provider,
+           ref,
+           sha,
+           number,
+           url as address,
+           additions as lines_added,
+           deletions as lines_removed,
+           changed_files
+      from code.event
+     where user_id = %(user_id)s
+       and event_id = %(id)s::uuid
+)
+select (select row_to_json(line) from line) as record,
+       (select tz from own) as tz
 --include end_of_answer
 
 -- name: fetch_calendar
 -- One event of a calendar.
 --include answer
-select (
-           select row_to_json(line)
-             from (
-                      select svc.instant(event.starts_at) as started_at,
-                             svc.instant(event.ends_at) as ended_at,
-                             coalesce(
-                                 event.start_date, (event.starts_at at time zone %(tz)s)::date
-                             ) as day,
-                             event.end_date - 1 as last_day,
-                             event.title,
-                             event.description as text,
-                             event.location,
-                             calendar.name as calendar,
-                             event.status,
-                             event.response,
-                             event.organizer_name as organizer,
-                             event.attendee_count as attendees
-                        from content.calendar_event as event
-                        join content.calendar as calendar
-                          on calendar.user_id = %(user_id)s
-                         and calendar.calendar_id = event.calendar_id
-                       where event.user_id = %(user_id)s
-                         and event.calendar_event_id = %(id)s::uuid
-                  ) as line
-       ) as record
+with
+--include own
+line as (
+    select svc.instant(event.starts_at) as started_at,
+           svc.instant(event.ends_at) as ended_at,
+           coalesce(
+               event.start_date, (event.starts_at at time zone (select tz from own))::date
+           ) as day,
+           event.end_date - 1 as last_day,
+           event.title,
+           event.description as text,
+           event.location,
+           calendar.name as calendar,
+           event.status,
+           event.response,
+           event.organizer_name as organizer,
+           event.attendee_count as attendees
+      from content.calendar_event as event
+      join content.calendar as calendar
+        on calendar.user_id = %(user_id)s
+       and calendar.calendar_id = event.calendar_id
+     where event.user_id = %(user_id)s
+       and event.calendar_event_id = %(id)s::uuid
+)
+select (select row_to_json(line) from line) as record,
+       (select tz from own) as tz
 --include end_of_answer
 
 -- name: fetch_recording
 -- One recording with its transcript.
 --include answer
-select (
-           select row_to_json(line)
-             from (
-                      select svc.instant(recorded_at) as started_at,
-                             svc.instant(recorded_at + duration_ms * interval '1 millisecond') as ended_at,
-                             (recorded_at at time zone %(tz)s)::date as day,
-                             title,
-                             transcript as text,
-                             transcript_status as transcript,
-                             language,
-                             source
-                        from content.recording
-                       where user_id = %(user_id)s
-                         and recording_id = %(id)s::uuid
-                  ) as line
-       ) as record
+with
+--include own
+line as (
+    select svc.instant(recorded_at) as started_at,
+           svc.instant(recorded_at + duration_ms * interval '1 millisecond') as ended_at,
+           (recorded_at at time zone (select tz from own))::date as day,
+           title,
+           transcript as text,
+           transcript_status as transcript,
+           language,
+           source
+      from content.recording
+     where user_id = %(user_id)s
+       and recording_id = %(id)s::uuid
+)
+select (select row_to_json(line) from line) as record,
+       (select tz from own) as tz
 --include end_of_answer
 
 -- name: fetch_insight
 -- The text about one week.
 --include answer
-select (
-           select row_to_json(line)
-             from (
-                      select svc.instant(week_start::timestamp at time zone 'UTC') as started_at,
-                             week_start as day,
-                             week_end as last_day,
-                             title,
-                             summary as text,
-                             model as written_by
-                        from content.insight
-                       where user_id = %(user_id)s
-                         and insight_id = %(id)s::uuid
-                  ) as line
-       ) as record
+with
+--include own
+line as (
+    select svc.instant(week_start::timestamp at time zone 'UTC') as started_at,
+           week_start as day,
+           week_end as last_day,
+           title,
+           summary as text,
+           model as written_by
+      from content.insight
+     where user_id = %(user_id)s
+       and insight_id = %(id)s::uuid
+)
+select (select row_to_json(line) from line) as record,
+       (select tz from own) as tz
 --include end_of_answer
 
 -- name: fetch_place
 -- One place, and the newest stays there with their notes.
 --include answer
 with
+--include own
 stay as (
     select event_id,
            started_at,
@@ -448,8 +464,8 @@ stay as (
 newest as (
     select string_agg(note, e'\n' order by started_at desc, event_id desc) as notes,
            string_agg(
-               to_char(started_at at time zone %(tz)s, 'Dy YYYY-MM-DD HH24:MI')
-               || coalesce(to_char(ended_at at time zone %(tz)s, '" to "Dy YYYY-MM-DD HH24:MI'), ''),
+               to_char(started_at at time zone (select tz from own), 'Dy YYYY-MM-DD HH24:MI')
+               || coalesce(to_char(ended_at at time zone (select tz from own), '" to "Dy YYYY-MM-DD HH24:MI'), ''),
                ', '
                order by started_at desc,
                         event_id desc
@@ -466,27 +482,26 @@ total as (
     select count(*) as count,
            max(started_at) as last_at
       from stay
+),
+line as (
+    select svc.instant(total.last_at) as started_at,
+           (total.last_at at time zone (select tz from own))::date as day,
+           place.name as title,
+           newest.notes as text,
+           place.category,
+           place.address as postal_address,
+           place.city,
+           place.country_code as country,
+           svc.degrees(place.latitude) as latitude,
+           svc.degrees(place.longitude) as longitude,
+           total.count as stays,
+           newest.times as last_stays
+      from location.place as place
+     cross join newest
+     cross join total
+     where place.user_id = %(user_id)s
+       and place.place_id = %(id)s::uuid
 )
-select (
-           select row_to_json(line)
-             from (
-                      select svc.instant(total.last_at) as started_at,
-                             (total.last_at at time zone %(tz)s)::date as day,
-                             place.name as title,
-                             newest.notes as text,
-                             place.category,
-                             place.address as postal_address,
-                             place.city,
-                             place.country_code as country,
-                             svc.degrees(place.latitude) as latitude,
-                             svc.degrees(place.longitude) as longitude,
-                             total.count as stays,
-                             newest.times as last_stays
-                        from location.place as place
-                       cross join newest
-                       cross join total
-                       where place.user_id = %(user_id)s
-                         and place.place_id = %(id)s::uuid
-                  ) as line
-       ) as record
+select (select row_to_json(line) from line) as record,
+       (select tz from own) as tz
 --include end_of_answer
