@@ -653,6 +653,8 @@ def test_a_connection_ends_with_what_it_brought_or_without(
     again = submit(alice_browser, page, "/end", what="keep")
 
     assert "What it brought, 7 records" in text_of(page)
+    # Two connections can know one play, for example.
+    assert "another connection brought again is removed too" in text_of(page)
     assert "The connection has ended." in ended.text
     assert ("What it brought remains." in ended.text) is (what == "keep")
     assert again.status_code == 409
@@ -670,6 +672,7 @@ def test_a_connection_that_brought_nothing_leaves_nothing(
     ended = alice_browser.follow(submit(alice_browser, page, "/end", what="keep"))
 
     assert "It has brought nothing." in page.text
+    assert "is removed too" not in page.text
     assert "The connection has ended." in ended.text
     assert "remains" not in ended.text
 
