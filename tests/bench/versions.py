@@ -5,8 +5,7 @@ server of its own with a year of the demo and three years of a busy life, and as
 must not differ are compared. Figures of a fresh server come from servers that are started for them alone.
 
 Nothing here asserts: the figures are for a reader. It takes about five minutes. The commit's schema must have
-the
-tables of this one.
+the tables of this one.
 """
 
 import os
@@ -36,7 +35,7 @@ from tests import processes
 from tests.bench import scratch
 from tests.bench.years import SQL
 from tests.conftest import Person
-from tests.mcp.assistant import Assistant
+from tests.mcp.assistant import REQUIRED, Assistant
 
 ROOT: Final = Path(__file__).parent.parent.parent
 ZONE: Final = "Europe/Berlin"
@@ -82,10 +81,13 @@ class Version:
         """Run its resource server; yields its address."""
         (port,) = processes.free_ports(1)
         chosen = replace(self.settings, base_url=f"http://localhost:{port}")
+        # An older version may have fewer roles.
+        known = settings.read_secrets(chosen.data_dir).passwords
+        roles = [role for role in processes.RESOURCE_ROLES if role in known]
         with processes.running(
             ["resource", "serve"],
             chosen,
-            processes.role_urls(chosen, processes.RESOURCE_ROLES),
+            processes.role_urls(chosen, roles),
             f"{chosen.base_url}/healthz",
             self.directory / "resource.log",
             directory=self.code,
@@ -164,7 +166,7 @@ def everything(last: date) -> Iterator[Question]:
     of_type = {
         date: {"from": str(last - timedelta(days=6)), "to": str(last), "date": str(last)},
         datetime: {"from": f"{last - timedelta(days=6)}T00:00:00Z", "to": f"{last}T00:00:00Z"},
-        str: {"metric_type": "steps"},
+        str: {"metric_type": "steps", "metric": "asleep_ms"},
     }
     for endpoint in ENDPOINTS:
         needed = {
@@ -175,7 +177,7 @@ def everything(last: date) -> Iterator[Question]:
         params = {name: of_type[kind][name] for name, kind in needed.items() if kind in of_type}
         yield Question(endpoint.name, DEMO, endpoint.path, params)
     for tool in TOOLS:
-        yield Question(tool.name, DEMO, tool.name)
+        yield Question(tool.name, DEMO, tool.name, REQUIRED.get(tool.name, {}))
 
 
 def warm(versions: list[Version], asked: list[Question]) -> list[str]:
@@ -246,13 +248,16 @@ def memory(version: Version, last: date) -> tuple[float, int]:
     """Return the private memory of the largest backend of a server that has answered everything, in MiB.
 
     Also returns how many backends it had. Requests are sent one after the other, so that one backend
-    answers nearly all of them.
+    answers nearly all of them. An older version does not have all endpoints and tools.
     """
     headers = version.headers(DEMO)
     with version.server() as url, httpx2.Client(base_url=url, timeout=60) as client:
+        listed = Assistant(client, headers).modern("tools/list").json()["result"]["tools"]
+        known = {*client.get("/openapi.json").json()["paths"], *(tool["name"] for tool in listed)}
         for _ in range(2):
             for question in everything(last):
-                question.ask(client, headers)
+                if question.path in known:
+                    question.ask(client, headers)
         found = version.owner.execute(
             "select pid from pg_stat_activity where application_name = 'svc reader'"
         ).fetchall()
@@ -261,8 +266,18 @@ def memory(version: Version, last: date) -> tuple[float, int]:
 
 
 def _private_mib(pid: int) -> float:
-    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    return sum(int(line.split()[1]) for line in lines if line.startswith("Private_")) / 1024
+    """Return the private memory of a backend, without the shared buffers that it alone has touched.
+
+    The kernel calls a page private as long as a single process has it.
+    """
+    total, is_shared = 0, False
+    for line in Path(f"/proc/{pid}/smaps").read_text().splitlines():
+        name, value, *_ = line.split()
+        if not name.endswith(":"):
+            is_shared = value.endswith("s")
+        elif name.startswith("Private_") and not is_shared:
+            total += int(value)
+    return total / 1024
 
 
 @contextmanager
