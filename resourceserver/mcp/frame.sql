@@ -170,7 +170,7 @@ named_period as (
 -- gives: frame (ends_at, first_day, last_day, starts_at, today, tz, week_starts_on)
 -- gives: may (scopes)
 --include named_periods
-named as (
+named as materialized (
     select today.tz,
            today.date as today,
            today.week_starts_on,
@@ -213,7 +213,8 @@ given_end as (
                (select at from local_end where not is_first)
            ) as last_at
 ),
-frame as (
+-- Materialized, since the planner would write these expressions out at each use of a column: several hundred times.
+frame as materialized (
     select named.tz,
            named.today,
            named.week_starts_on,

@@ -283,6 +283,22 @@ def test_every_statement_finds_its_rows_with_an_index(crowded: Settings) -> None
     assert through_lives <= AT_AN_END
 
 
+def test_a_frame_looks_for_the_first_day_of_all_data_in_one_place_of_its_plan(
+    deployment: Settings,
+) -> None:
+    with closing(
+        psycopg.connect(database.role_url(deployment, "reader"), autocommit=True)
+    ) as asking:
+        asking.execute("set plan_cache_mode = force_generic_plan")
+        searches = {
+            tool.name: [table for table, *_ in scanned(plan(asking, tool.statements["frame"]))]
+            for tool in TOOLS
+        }
+
+    # Nothing else in a frame reads this table.
+    assert {found.count("content.play") for found in searches.values()} == {0, 1}
+
+
 def plan(asking: Rows, statement: Statement) -> dict[str, Any]:
     """Return the generic plan of a statement."""
     unknown = ", ".join(["null"] * len(statement.parameters))
