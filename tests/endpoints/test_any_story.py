@@ -339,7 +339,7 @@ def finish(stage: Stage, account: Account, story: Story) -> None:
     for question in ("analytics/app-usage", "analytics/categories", "analytics/coding"):
         answered(stage, account, question, months_of(look))
 
-    come_to_the_same(answers, hours)
+    check_sums_agree(answers, hours)
 
 
 def months_of(look: Look) -> Look:
@@ -349,7 +349,7 @@ def months_of(look: Look) -> Look:
     return replace(look, start=midnight_of(first), end=midnight_of(after))
 
 
-def come_to_the_same(answers: dict[str, Body], hours: list[Body]) -> None:
+def check_sums_agree(answers: dict[str, Body], hours: list[Body]) -> None:
     """Check that all sums of the time of some days agree."""
     totals = answers["analytics/daily"]["totals"]
     tracked = {

@@ -292,7 +292,7 @@ def afternoons(alice: Person, owner: psycopg.Connection[Any]) -> datetime:
 
 
 def minutes(answer: dict[str, Any], metric: str) -> tuple[float, ...]:
-    """Return the values of both periods, and what an active day of each came to."""
+    """Return the values of both periods, and the mean of its active days."""
     row = rows(answer)[metric]
     sides = (row["a"], row["b"])
     each = (*(side["value"] for side in sides), *(side.get("per_active_day", 0) for side in sides))
