@@ -10,6 +10,8 @@ DASHBOARD_CLIENT_ID: Final = "svc_client_dashboard0000000000000"
 CLIENT_NAME: Final = "This service's own pages"
 SIGNED_IN_PATH: Final = "/signed-in"
 """The path of the resource server to which the authorization server redirects."""
+SIGNED_OUT_IMAGE_PATH: Final = "/signed-out.svg"
+"""The path of the resource server with an image whose answer removes the pages that the browser has kept."""
 
 
 def redirect_uri(base_url: str) -> str:

@@ -230,5 +230,12 @@ def render(
         "done": done,
         "problem": problem,
     }
-    page = Page("sign_in.html", content, status, subject=next_value, may_end_at_client=True)
+    page = Page(
+        "sign_in.html",
+        content,
+        status,
+        subject=next_value,
+        may_end_at_client=True,
+        shows_dashboard_image=done is not None,
+    )
     return server.pages.render(page, browser)

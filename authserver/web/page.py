@@ -1,7 +1,8 @@
 """Pages: rendering, security headers, and redirects to the canonical host.
 
-Every page is rendered on the server and works without JavaScript. A page loads nothing from other origins
-and has no inline scripts or styles; the content security policy enforces this.
+Every page is rendered on the server and works without JavaScript. A page loads nothing from other origins,
+but for one image after a sign-out, and has no inline scripts or styles; the content security policy enforces
+this.
 """
 
 from collections.abc import Mapping
@@ -18,6 +19,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from authserver.people.sessions import CSRF_FIELD, Browser, Person, Signer
+from shared.dashboard import SIGNED_OUT_IMAGE_PATH
 from shared.pages import layout
 from shared.pages.layout import HEADERS, POLICY, Layout
 from shared.settings import Settings
@@ -95,6 +97,8 @@ class Page:
     """The same for the provider, if one is configured."""
     may_end_at_dashboard: bool = False
     """The same for the dashboard."""
+    shows_dashboard_image: bool = False
+    """Whether it loads the dashboard's image whose answer removes the pages that the browser has kept."""
     may_ask_own_server: bool = False
     """Whether its scripts may send requests to this server."""
     may_fetch_data: bool = False
@@ -137,6 +141,9 @@ class Pages:
             policy += "; connect-src 'self'"
         elif page.may_fetch_data:
             policy += f"; connect-src {self.data_url}"
+        if page.shows_dashboard_image:
+            image = f"{self.data_url}{SIGNED_OUT_IMAGE_PATH}"
+            policy = policy.replace("img-src 'self'", f"img-src 'self' {image}")
         response = HTMLResponse(html, page.status, {**HEADERS, "Content-Security-Policy": policy})
         if browser is not None and browser.is_cookie_due:
             self.signer.set_cookie(response, browser.session, browser.known_id)
@@ -164,6 +171,7 @@ def pages(signer: Signer, chosen: Settings) -> Pages:
     templates.globals.update(
         sections=SECTIONS,
         dashboard=chosen.base_url,
+        signed_out_image=f"{chosen.base_url}{SIGNED_OUT_IMAGE_PATH}",
         reference=current_request_id,
         operator_contact=chosen.operator_contact,
         provider_name=None if chosen.provider is None else chosen.provider.name,

@@ -370,3 +370,25 @@ def test_a_person_signs_in_once_is_not_interrupted_and_signs_out(
     expect(page.get_by_role("heading", level=1)).to_have_text("Sign in")
     page.goto(week)
     expect(page.get_by_role("heading", level=1)).to_have_text("Sign in")
+
+
+def test_the_page_after_a_sign_out_removes_the_pages_that_the_browser_has_kept(
+    page: Page, service: Service, owner: psycopg.Connection[Any]
+) -> None:
+    name, value = signed_in(service.settings, person(owner, "alice").token())
+    # Kept pages depend on cookies, which all servers of one machine share: the other server's is set before.
+    page.goto(f"{service.auth_url}/sign-in")
+    page.context.add_cookies([{"name": name, "value": value, "url": service.base_url}])
+    sources = page.goto(f"{service.base_url}/sources")
+
+    page.goto(f"{service.auth_url}/sign-in")
+    kept = page.go_back()
+    page.goto(f"{service.auth_url}/sign-in?done=signed-out")
+    removed = page.go_back()
+
+    assert sources is not None
+    assert kept is not None
+    assert removed is not None
+    request_id = sources.headers["x-request-id"]
+    assert kept.headers["x-request-id"] == request_id
+    assert removed.headers["x-request-id"] != request_id

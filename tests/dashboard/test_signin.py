@@ -427,6 +427,22 @@ def test_signing_out_needs_a_press_on_a_page_of_this_server(
     assert leads_to_sign_in(browser.get(WEEK), settings)
 
 
+def test_an_image_removes_kept_pages_and_lets_the_token_stay(
+    settings: Settings, browser: Browser
+) -> None:
+    browser.follow(browser.get(browser.consent()))
+    before = set(browser.cookies)
+
+    image = browser.get("/signed-out.svg")
+
+    assert (image.status_code, image.headers["content-type"]) == (200, "image/svg+xml")
+    assert image.headers["clear-site-data"] == '"cache"'
+    assert "no-store" in image.headers["cache-control"]
+    name = f"svc-dashboard-{urlsplit(settings.base_url).port}"
+    assert len(before) == 2
+    assert set(browser.cookies) == {name}
+
+
 def test_signing_out_ends_the_cookies_while_no_authorization_server_answers(
     settings: Settings, open_browser: Open, caplog: pytest.LogCaptureFixture
 ) -> None:

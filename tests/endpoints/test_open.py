@@ -199,6 +199,7 @@ def test_only_routes_without_data_need_no_credential(api: TestClient) -> None:
         "/sign-in",
         "/signed-in",
         "/sign-out",
+        "/signed-out.svg",
     }
 
 

@@ -110,7 +110,8 @@ def test_every_route_is_described(deployment: Settings) -> None:
         "resource_metadata", "mcp_resource_metadata",  # described by RFC 9728
         "openapi", "docs", "guide",
         # Pages for people.
-        "sign_in", "signed_in", "show_sign_out", "sign_out", *(f"view_{view.name}" for view in VIEWS),
+        "sign_in", "signed_in", "show_sign_out", "sign_out", "signed_out_image",
+        *(f"view_{view.name}" for view in VIEWS),
         "create_upload", "append_upload",  # for the page of the authorization server, by the tus protocol
     }  # fmt: skip
     served = {

@@ -115,6 +115,22 @@ def test_a_link_to_sign_out_asks_first(alice_browser: Visitor, visitor: Visitor)
     assert visitor.get("/sign-out").headers["location"] == "/sign-in?done=signed-out"
 
 
+def test_the_page_after_a_sign_out_loads_one_image_of_the_dashboard(
+    visitor: Visitor, settings: Settings
+) -> None:
+    image = f"{settings.base_url}/signed-out.svg"
+
+    before, after = visitor.get("/sign-in"), visitor.get("/sign-in?done=signed-out")
+    everywhere = visitor.get("/sign-in?done=signed-out-everywhere")
+
+    assert image not in before.text
+    assert f'<img src="{image}" alt="" width="0" height="0">' in after.text
+    policy = STRICT.replace("img-src 'self'", f"img-src 'self' {image}")
+    assert before.headers["content-security-policy"] == STRICT
+    assert after.headers["content-security-policy"] == policy
+    assert everywhere.headers["content-security-policy"] == policy
+
+
 def test_the_sign_in_page_names_who_can_help_with_a_forgotten_password(settings: Settings) -> None:
     chosen = replace(settings, operator_contact="Ada <room 12>", jobs=False)
     with AppClient(authserver.app.create(chosen), "http://localhost:8400") as client:

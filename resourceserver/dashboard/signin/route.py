@@ -47,6 +47,8 @@ SIGN_IN_PATH: Final = "/sign-in"
 SIGN_OUT_PATH: Final = "/sign-out"
 PRIVATE: Final = {**HEADERS, "Cache-Control": "private, no-store", "Vary": "Cookie"}
 """The headers of every page that depends on the cookie."""
+_FORGET: Final = {"Clear-Site-Data": '"cache"'}
+_EMPTY_IMAGE: Final = '<svg xmlns="http://www.w3.org/2000/svg"/>'
 
 _SCOPE: Final = " ".join(scope for scope in SCOPES if scope.startswith("read:"))
 _ATTEMPT_S: Final = 600
@@ -190,6 +192,7 @@ class SignIn:
             Route(dashboard.SIGNED_IN_PATH, self.signed_in, name="signed_in"),
             Route(SIGN_OUT_PATH, self.show_sign_out, name="show_sign_out"),
             Route(SIGN_OUT_PATH, self.sign_out, methods=["POST"], name="sign_out"),
+            Route(dashboard.SIGNED_OUT_IMAGE_PATH, self.signed_out_image, name="signed_out_image"),
         ]
 
     async def sign_in(self, request: Request) -> Response:
@@ -252,10 +255,24 @@ class SignIn:
         if token is not None:
             await self._revoke(token)
         response = _redirect(SIGN_OUT_PATH)
-        response.headers["Clear-Site-Data"] = '"cache"'
+        response.headers.update(_FORGET)
         if self.cookies is not None:
             for name in self.cookies.names(request):
                 self.cookies.delete(response, name)
+        return response
+
+    async def signed_out_image(self, _: Request) -> Response:
+        """Return an image without content, whose answer removes the pages that the browser has kept.
+
+        Only this origin can do that, so the authorization server's page after a sign-out loads it. A view
+        that is opened next leads to the sign-in, and not to the page that says that signing in did not last.
+        Any site may load the image: the browser then reads pages again, and the cookie with the token stays.
+        """
+        response = Response(
+            _EMPTY_IMAGE, headers={**PRIVATE, **_FORGET}, media_type="image/svg+xml"
+        )
+        if self.cookies is not None:
+            self.cookies.delete(response, self.cookies.round_name)
         return response
 
     def _start(
