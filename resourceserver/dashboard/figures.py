@@ -65,14 +65,25 @@ def duration(ms: float) -> str:
     hours, minutes = divmod(round(seconds / 60), 60)
     if not hours:
         return f"{sign if minutes else ''}{minutes} min"
-    return f"{sign}{hours} h {minutes} min" if minutes else f"{sign}{hours} h"
+    in_hours = f"{sign}{_grouped(hours)} h"
+    return f"{in_hours} {minutes} min" if minutes else in_hours
+
+
+def hours(ms: float) -> str:
+    """Return milliseconds as hours and minutes, ``5:12``, where several words have no room."""
+    in_hours, minutes = divmod(round(abs(ms) / 60_000), 60)
+    return f"{_MINUS if ms < 0 else ''}{in_hours}:{minutes:02}"
 
 
 def count(value: float) -> str:
     """Return a number with thin spaces between groups of thousands, and one decimal below 1,000."""
     value = round(value, 1 if abs(value) < 1000 else 0)
-    text = f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
-    return text.replace(",", "\u202f").replace("-", _MINUS)
+    return _grouped(value, 0 if float(value).is_integer() else 1).replace("-", _MINUS)
+
+
+def _grouped(value: float, decimals: int = 0) -> str:
+    """Return a number with thin spaces between groups of thousands."""
+    return f"{value:,.{decimals}f}".replace(",", "\u202f")
 
 
 def percent(value: float) -> str:
@@ -110,6 +121,7 @@ def short_day(text: str) -> str:
 
 _FORMATS: Final[dict[str, Callable[[Any], str]]] = {
     "duration": duration,
+    "hours": hours,
     "count": count,
     "percent": percent,
     "ratio": ratio,

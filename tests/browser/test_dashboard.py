@@ -89,6 +89,14 @@ WIDER: Final = """
 """Finds what is wider than the window, if anything makes the page scroll sideways."""
 
 
+CUT_OFF: Final = """
+() => [...document.querySelectorAll("main .scroll, main .tiles > *, main figcaption")]
+    .filter(element => element.scrollWidth > element.clientWidth + 1)
+    .map(element => element.outerHTML.slice(0, 200))
+"""
+"""Finds what does not show all of its width."""
+
+
 @dataclass(frozen=True)
 class Board:
     """The dashboard of a server whose database can go away, and a page of a browser."""
@@ -235,6 +243,18 @@ def test_every_view_fits_and_stands_still_and_is_for_everybody(view: View, board
 
     assert {name: problems for name, problems in found.items() if problems} == {}
     assert board.said == []
+
+
+@by_name
+def test_nothing_is_cut_off_on_paper(view: View, board: Board) -> None:
+    board.enter("ada")
+    board.page.emulate_media(media="print")
+    board.open(address_of(view, midday().date() - timedelta(days=1)), 794)
+
+    found = board.page.evaluate(CUT_OFF)
+
+    board.page.emulate_media(media="screen")
+    assert found == []
 
 
 def test_the_state_of_each_source_is_on_a_narrow_page(board: Board) -> None:

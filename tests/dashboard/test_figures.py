@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resourceserver.dashboard.figures import Answer, Figures, count, duration, escaped, metres
+from resourceserver.dashboard.figures import (
+    Answer,
+    Figures,
+    count,
+    duration,
+    escaped,
+    hours,
+    metres,
+)
 
 FIGURES = Figures("Europe/Berlin")
 
@@ -93,11 +101,18 @@ def test_any_name_and_value_are_read_again_from_the_page(key: str, value: int | 
         (18_720_000, "5 h 12 min"),
         (-2_400_000, "\u221240 min"),
         (100 * 3_600_000, "100 h"),
+        (2097 * 3_600_000 + 60_000, "2\u202f097 h 1 min"),
         (3_599_999, "1 h"),
     ],
 )
 def test_durations(ms: int, text: str) -> None:
     assert duration(ms) == text
+
+
+def test_hours_and_minutes_without_words() -> None:
+    assert [hours(ms) for ms in (0, 29_999, 3_599_999, 18_720_000)] == [
+        *("0:00", "0:00", "1:00", "5:12"),
+    ]
 
 
 def test_numbers_and_distances() -> None:

@@ -32,8 +32,8 @@ def test_each_day_has_its_square_in_the_week_in_which_it_lies(visit: Visit) -> N
 
     table = page.partition('<table class="calendar">')[2].partition("</table>")[0]
     weeks = [text(row) for row in table.split("<tr>")[2:]]
-    assert weeks[0] == "40 1 2 h 2 no data 3 no data 4 no data 5 no data"
-    assert weeks[3].startswith("43 20 4 h 21 1 h 22 no data")
+    assert weeks[0] == "40 1 2:00 2 no data 3 no data 4 no data 5 no data"
+    assert weeks[3].startswith("43 20 4:00 21 1:00 22 no data")
     assert len(weeks) == 5
     # A day with less tracked time has a thinner line, and one without a report is marked.
     assert re.findall(r'class="(l\d)"', table) == ["l2", "l4", "l1"]
@@ -59,7 +59,7 @@ def test_weeks_of_the_calendar_start_on_the_day_of_the_profile(
 
     rows = page.partition('<table class="calendar">')[2].split("<tr>")
     assert text(rows[1].partition("</thead>")[0]) == "W Sun Mon Tue Wed Thu Fri Sat"
-    assert text(rows[2]).startswith("40 1 2 h 2")
+    assert text(rows[2]).startswith("40 1 2:00 2")
     assert rows[2].count('class="none"') == 3
 
 

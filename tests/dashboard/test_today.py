@@ -8,7 +8,7 @@ import pytest
 from resourceserver.dashboard.figures import Answer
 from resourceserver.dashboard.period import Day
 from resourceserver.dashboard.view import Scene
-from resourceserver.dashboard.views.today import ago, strip
+from resourceserver.dashboard.views.today import ago, busiest, strip
 
 TODAY = date(2025, 6, 16)
 
@@ -82,3 +82,20 @@ def test_the_age_of_the_newest_event_is_in_words(instant: str, words: str) -> No
     scene = Scene("UTC", now.date(), now, 1, frozenset(), period, {"path": "/"})
 
     assert ago(scene, instant) == words
+
+
+@pytest.mark.parametrize(
+    ("lengths", "place"),
+    [
+        ([0, 600_000, 1_800_000, 0], "/data/2"),
+        ([1_800_000, 600_000, 1_800_000], None),
+        ([0, 600_000, 0], None),
+        ([0, 0], None),
+    ],
+)
+def test_the_busiest_hour_is_named_if_it_is_the_only_one(
+    lengths: list[int], place: str | None
+) -> None:
+    data = [hour(number, ms) for number, ms in enumerate(lengths)]
+
+    assert busiest(Answer("hours", "", {"data": data})) == place

@@ -94,7 +94,7 @@ def test_the_form_and_the_links_keep_what_was_chosen(visit: Visit) -> None:
     assert '<option value="health:body_mass_kg" selected>Body mass kg</option>' in page
     assert 'value="2025-06-16"' in page
     assert "/trends?metric=health%3Abody_mass_kg&amp;by=week&amp;from=2025-04-21" in page
-    assert '<a href="/trends?metric=health%3Abody_mass_kg&amp;by=week">Now</a>' in page
+    assert '<a href="/trends?metric=health%3Abody_mass_kg&amp;by=week">Up to today</a>' in page
     assert "There is no data about this metric in these days." in page
 
 

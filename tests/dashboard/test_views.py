@@ -4,7 +4,7 @@ import gzip
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import cache
 from typing import Final
@@ -12,14 +12,17 @@ from urllib.parse import urlsplit
 
 import httpx2
 import pytest
+from starlette.routing import Match
 from starlette.testclient import TestClient
 
+import authserver.app
 from resourceserver.dashboard.figures import Answer
 from resourceserver.dashboard.period import Misaddressed
 from resourceserver.dashboard.signin.cookie import Cookies
 from resourceserver.dashboard.view import View
 from resourceserver.dashboard.views import VIEWS
 from resourceserver.endpoints import ENDPOINTS
+from shared.settings import Settings
 from tests.conftest import Person
 from tests.dashboard.conftest import LAST, Page, Visit
 
@@ -127,6 +130,43 @@ def test_questions_at_the_ends_of_the_calendar_are_ones_that_endpoints_take(
         question = view.question(address, {"path": "/", **parts})
         count += len(question.parts(known))
     assert count
+
+
+def test_links_to_the_authorization_server_lead_to_pages_that_it_has(
+    visit: Visit, nobody: Person, deployment: Settings
+) -> None:
+    empty = replace(visit, token=nobody.token())
+    links = {
+        link
+        for view in VIEWS
+        for address in addresses(view)
+        for who in (visit, empty)
+        for link in Page(who.open(address).text).links
+        if link.startswith(f"{deployment.auth_url}/")
+    }
+    scopes = [
+        {"type": "http", "method": "GET", "path": urlsplit(link).path, "headers": []}
+        for link in sorted(links)
+    ]
+
+    routes = authserver.app.create(deployment).routes
+    unknown = [
+        scope["path"]
+        for scope in scopes
+        if all(route.matches(scope)[0] is not Match.FULL for route in routes)
+    ]
+
+    assert len(links) > 5
+    assert unknown == []
+
+
+@pytest.mark.parametrize("path", ["/trends", "/focus", "/body", "/together", "/explore/content"])
+def test_a_view_of_any_days_has_a_form_for_them(path: str, visit: Visit) -> None:
+    page = visit.open(f"{path}?from=2026-09-01&to={LAST}").text
+
+    form = page.partition(f'<form class="choose" action="{path}" method="get">')[2]
+    assert 'name="from" type="date" value="2026-09-01"' in form
+    assert f'name="to" type="date" value="{LAST}"' in form
 
 
 @by_name

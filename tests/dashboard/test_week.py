@@ -68,7 +68,7 @@ def test_the_captions_say_when_most_of_it_was(visit: Visit) -> None:
     words = text(visit.open("/week/2025-W43").text)
 
     assert "3 h 15 min tracked, most on Monday: 2 h 30 min" in words
-    assert "The best hour: Monday at 10:00 , 1 h of it productive" in words
+    assert "Best hour: Monday at 10:00 , 1 h productive" in words
     assert "1 h distracting, most on Monday: 1 h" in words
     assert "more than in the week before: 1 h" in words
 
@@ -83,7 +83,7 @@ def test_no_day_has_most_of_what_two_have_as_much_of(
 
     words = text(visit.open("/week/2025-W43").text)
 
-    assert "2 h distracting, at most on a day: 1 h" in words
+    assert "2 h distracting, most on a day: 1 h" in words
     assert "tracked, most on Monday: 2 h 30 min" in words
 
 

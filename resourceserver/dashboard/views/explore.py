@@ -7,7 +7,7 @@ one of the domain's lists, and ``area`` a part of the map.
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import date
+from datetime import date, timedelta
 from typing import Any, Final, Self
 from urllib.parse import urlencode
 
@@ -39,6 +39,8 @@ MOST_NAMES: Final = 10
 MOST_PLACES: Final = 150
 """The most places of a map and of its table."""
 MOST_AREAS: Final = 8
+PRESETS: Final = {"30 days": 30, "90 days": 90, "A year": 365}
+"""The ranges up to today that have a link, by their days."""
 AREA_M: Final = 60_000
 """How far the places of an area are from its middle."""
 LISTS: Final = {"calendar": "Calendar", "recordings": "Recordings", "insights": "Insights"}
@@ -105,17 +107,30 @@ def asks(scene: Scene) -> Asks:
 def show(scene: Scene, answers: Answers) -> dict[str, Any]:
     """Return what the templates need: charts, tables and the pages of the list."""
     name = scene.parts.get("domain")
+    path = f"/explore/{name}" if name else "/explore"
+    common = {"domains": DOMAINS, "path": path, "presets": presets(scene, path)}
     if name is None:
-        return {"domain": None, "domains": DOMAINS}
+        return {"domain": None, **common}
     domain = DOMAINS[name]
     return {
-        "domains": DOMAINS,
+        **common,
         "domain": domain,
         "domain_name": name,
         "year_chart": year_map(scene, domain, answers["year"]) if "year" in answers else None,
         "year_table": year_table(scene, domain, answers["year"]) if "year" in answers else None,
         "page_link": lambda answer: page_link(scene, answer),
         **domain.show(scene, answers),
+    }
+
+
+def presets(scene: Scene, path: str) -> dict[str, str]:
+    """Return the addresses of the ranges that end today."""
+    kept = {"list": scene.parts["list"]} if "list" in scene.parts else {}
+    return {
+        words: scene.link(
+            f"{path}?{urlencode({**kept, 'from': scene.today - timedelta(days=days - 1), 'to': scene.today})}"
+        )
+        for words, days in PRESETS.items()
     }
 
 

@@ -79,6 +79,7 @@ def show(scene: Scene, answers: Answers) -> dict[str, Any]:
         if "hours" in answers
         else None,
         "is_unknown": "normal" in answers and is_unknown(answers["normal"]),
+        "busiest": busiest(answers["hours"]) if "hours" in answers else None,
         "hour_table": hour_table(scene, answers["hours"]) if "hours" in answers else None,
         "apps_chart": ranking(scene, answers["apps"], "/data", "app")
         if "apps" in answers
@@ -119,6 +120,16 @@ def _bar(scene: Scene, hour: Mapping[str, Any], timeline: Answer) -> Bar:
         parts=[hour["productive_ms"], hour["neutral_ms"], hour["distracted_ms"]],
         title=f"{label}:00: {figures(scene).text(hour['total_ms'], 'duration')}",
     )
+
+
+def busiest(hourly: Answer) -> str | None:
+    """Return the pointer of the only hour with most time; None if there is none, or no other hour."""
+    lengths = sorted(
+        (row["total_ms"], n) for n, row in enumerate(hourly["data"]) if row["total_ms"]
+    )
+    if len(lengths) < 2 or lengths[-1][0] == lengths[-2][0]:
+        return None
+    return f"/data/{lengths[-1][1]}"
 
 
 def hour_table(scene: Scene, hourly: Answer) -> Table:
