@@ -66,6 +66,19 @@ class SourceGap(Body):
     ends_at: Timestamp
 
 
+class ImportedRecords(Body):
+    """What became of the records that an import has read, as in its receipt."""
+
+    read: Count
+    """All of them, the sum of the others."""
+    new: Count
+    known: Count
+    """Those that were here already."""
+    changed: Count
+    refused: Count
+    """Those that were not written; the receipt has the reasons."""
+
+
 class Integration(Body):
     """One way by which data comes from a provider; credentials are never returned."""
 
@@ -106,6 +119,8 @@ class Integration(Body):
     problem: str | None
     """What went wrong in the newest import of files, in words; of a connection that fails, since when;
     null if nothing did."""
+    records: ImportedRecords | None
+    """Of files, the records of the newest import; null for other ways."""
 
 
 class IntegrationsBody(Body):

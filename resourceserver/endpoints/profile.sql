@@ -131,6 +131,9 @@ brought as materialized (
            range_agg(tstzrange(part.first_at, part.last_at, '[]'))
                filter (where part.first_at is not null) as covered,
            sum(part.records)::bigint as records,
+           sum(part.added)::bigint as added,
+           sum(part.known)::bigint as known,
+           sum(part.changed)::bigint as changed,
            sum(part.refused)::bigint as refused,
            count(*) as files,
            count(part.problem) as files_cut_short
@@ -154,6 +157,9 @@ newest as (
            import_id,
            status,
            records,
+           added,
+           known,
+           changed,
            refused,
            files,
            files_cut_short
@@ -165,6 +171,13 @@ newest as (
 error_of_file as (
     select newest.source,
            newest.refused,
+           json_build_object(
+               'read', newest.records,
+               'new', newest.added,
+               'known', newest.known,
+               'changed', newest.changed,
+               'refused', newest.refused
+           ) as records,
            case
                when newest.status = 'interrupted' then 'interrupted'
                when newest.files_cut_short > 0 then 'unreadable'
@@ -260,7 +273,8 @@ row_of_file as (
            ) as gaps,
            error_of_file.refused,
            error_of_file.last_error,
-           nullif(error_of_file.problem, '') as problem
+           nullif(error_of_file.problem, '') as problem,
+           error_of_file.records
       from file
       join error_of_file using (source)
 ),
@@ -298,11 +312,15 @@ row_of_tracker as (
 ),
 --include connected_rows
 row as (
-    select * from row_of_connection
+    select *,
+           null::json as records
+      from row_of_connection
      union all
     select * from row_of_file
      union all
-    select * from row_of_tracker
+    select *,
+           null::json
+      from row_of_tracker
 )
 select coalesce(json_agg(row order by provider collate "C", via, connected_at, name collate "C"), '[]') as data,
        count(*) as count

@@ -1,14 +1,18 @@
 """The view of sources: what sends data, under the way in which it comes."""
 
+import re
 from datetime import datetime
+from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
 
 from resourceserver.dashboard.signin.cookie import Cookies
+from shared.settings import Settings
 from tests.conftest import Person
 from tests.connecting import connect
 from tests.dashboard.conftest import Page, Visit
+from tests.integrations.bringing import Importer, of_listens
 
 
 @pytest.fixture
@@ -83,6 +87,29 @@ def test_the_invented_connections_have_records_in_both_rooms(visit: Visit, ada: 
     starts = [row["first_record_at"] for row in listed if row["via"] == "connection"]
     assert first is not None
     assert datetime.fromisoformat(min(starts)) == first[0]
+
+
+def test_files_have_the_receipt_of_their_newest_import(
+    nobody: Person,
+    deployment: Settings,
+    resource_client: TestClient,
+    sealing: Cookies,
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "a.plays").write_text("0\n9\nx")
+    (tmp_path / "b.plays").write_text("0\n9\n3000\ny\nz")
+    importer = Importer(deployment, nobody)
+    for name in ("a.plays", "b.plays"):
+        importer.run(tmp_path / name, of_listens())
+
+    page = Visit(resource_client, sealing, nobody.token()).open("/sources").text
+
+    nobody.connection.execute("delete from music.listen where user_id = %s", [nobody.user_id])
+    nobody.connection.execute("delete from profile.import where user_id = %s", [nobody.user_id])
+    row = page.split('<section id="import">')[1].split("<tbody>")[1].split("</tr>")[0]
+    words = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", row))
+    assert "1 new of 5 records, 2 known, 2 refused bad 2" in words
+    assert "bring" in page.split('<section id="import">')[1].split("</p>")[0]
 
 
 def test_a_device_of_a_connection_is_no_silent_tracker(

@@ -133,6 +133,7 @@ def test_integrations_by_hand(api: TestClient, owner: Rows, alice: Person, bob: 
         "refused": None,
         "last_error": None,
         "problem": None,
+        "records": None,
     }
     assert [
         (row["provider"], row["connected"], row["status"], row["last_error"])

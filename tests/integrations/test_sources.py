@@ -63,6 +63,7 @@ def test_a_source_of_files_says_what_they_cover_and_what_was_refused(
             "refused": 2,
             "last_error": "bad",
             "problem": "2 of 3 records were refused",
+            "records": {"read": 3, "new": 1, "known": 0, "changed": 0, "refused": 2},
         }
     ]
     assert sources(api, bob) == []
