@@ -92,6 +92,16 @@ def test_too_few_days_are_not_compared(visit: Visit, alice: Person, owner: Rows)
     assert "correlation of" not in words(page).partition("Each day")[0]
 
 
+def test_a_single_day_is_named_and_not_drawn(visit: Visit, alice: Person, owner: Rows) -> None:
+    measure(owner, alice, "mood", [1])
+    measure(owner, alice, "tea", [1])
+
+    page = visit.open("/together?a=health:mood&b=health:tea&from=2025-06-01&to=2025-06-14").text
+
+    assert "Not sure: 1 day with both mood and tea is too little to compare" in words(page)
+    assert "<circle" not in page
+
+
 def test_an_address_names_two_metrics_that_exist(visit: Visit) -> None:
     unknown = visit.open("/together?a=happiness&b=focus_ms")
     assert unknown.status_code == 404
