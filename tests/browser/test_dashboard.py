@@ -97,6 +97,10 @@ CUT_OFF: Final = """
 """Finds what does not show all of its width."""
 
 
+LONGEST_PAGE: Final = 15_000
+"""The height in pixels of a page on a narrow phone, however long the titles and names in its lists are."""
+
+
 @dataclass(frozen=True)
 class Board:
     """The dashboard of a server whose database can go away, and a page of a browser."""
@@ -234,6 +238,8 @@ def test_every_view_fits_and_stands_still_and_is_for_everybody(view: View, board
         page.keyboard.press("Tab")
         problems += [f"no focus: {each}" for each in page.evaluate(PASSED_BY)]
         problems += [f"too wide: {each}" for each in page.evaluate(WIDER)]
+        height = page.evaluate("() => document.documentElement.scrollHeight")
+        problems += [f"too long: {height}"] if height > LONGEST_PAGE else []
         # A window of 1280 pixels at 200 %.
         page.set_viewport_size({"width": 640, "height": 400})
         problems += [f"too wide at 200 %: {each}" for each in page.evaluate(WIDER)]
