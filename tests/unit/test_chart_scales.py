@@ -88,6 +88,8 @@ def test_stretches_of_a_list_are_found() -> None:
         ("\u05d0" * 1024, "\u2068" + "\u05d0" * 15 + "…\u2069"),
         ("a" + "\N{COMBINING ACUTE ACCENT}" * 1024, None),
         ("a\x00\nb", "ab"),
+        ("\u6f22" * 8, "\u2068" + "\u6f22" * 8 + "\u2069"),
+        ("\u6f22" * 9, "\u2068" + "\u6f22" * 7 + "…\u2069"),
     ],
 )
 def test_a_label_is_cut_and_isolated(label: str, expected: str | None) -> None:

@@ -12,6 +12,8 @@ from resourceserver.dashboard.charts.scale import Tick
 
 TITLE_LENGTH: Final = 200
 _ISOLATE: Final = "\N{FIRST STRONG ISOLATE}", "\N{POP DIRECTIONAL ISOLATE}"
+_WIDE: Final = ("W", "F")
+"""The widths of such characters (Unicode Standard Annex 11)."""
 _JOINERS: Final = "\N{ZERO WIDTH JOINER}\N{ZERO WIDTH NON-JOINER}"
 
 
@@ -61,6 +63,7 @@ def number(value: float) -> str:
 def cut(label: str, length: int) -> str:
     """Return a label of at most ``length`` visible characters, without those that have no picture.
 
+    Characters of East Asian scripts and most pictures count twice, since they are twice as wide.
     Its characters cannot change the direction of the text around it: SVG has no ``<bdi>``, so the
     characters that isolate take its place.
     """
@@ -82,11 +85,12 @@ def cut(label: str, length: int) -> str:
             continue
         if category.startswith("C"):
             continue
-        if width == length:
+        own = 2 if unicodedata.east_asian_width(character) in _WIDE else 1
+        if width + own > length:
             visible[-1:] = "…"
             break
         visible.append(character)
-        width += 1
+        width += own
     text = "".join(visible).strip()
     if not text:
         return "(no visible name)"
