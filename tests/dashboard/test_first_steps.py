@@ -1,5 +1,6 @@
 """Today of an account without data: the way to the first event, until it is there."""
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -60,6 +61,8 @@ def test_the_first_event_turns_the_steps_into_the_picture_of_the_day(
     assert int(tracked["hours#/totals/tracked_ms"]) > 0
     assert 'id="first-steps"' not in page.text
     assert "refresh" not in page.headers
+    assert page.text.count("usual") == 1
+    assert re.search(r"What is usual stands here after 4 \w+days with data\.", page.text)
 
 
 def test_an_account_with_only_old_data_is_not_empty(
