@@ -22,10 +22,10 @@ import resourceserver.app
 from authserver.people.passwords import Hasher
 from deploy.backup import backups, commands, roles, tools
 from deploy.demo.command import demo
-from deploy.migrate import migrate
+from deploy.migrate import SQL_DIR, migrate
 from deploy.operators.rollups import rollup
 from deploy.postgres.embedded import EmbeddedPostgres
-from shared import SCHEMA_VERSION, VERSION, sealing, sealing_keys
+from shared import SCHEMA_VERSION, VERSION, queries, sealing, sealing_keys
 from shared.settings import Settings
 from tests.client import AppClient
 from tests.conftest import FAST, Person, cloned, person
@@ -49,6 +49,9 @@ def run(chosen: Settings, *words: str) -> Result:
         return CliRunner().invoke(command, words[1:], obj=chosen)
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+LOCK_CLUSTER = queries.load(SQL_DIR / "migrate.sql")["lock_cluster"]
 
 
 def connected(chosen: Settings) -> psycopg.Connection[Any]:
@@ -86,6 +89,14 @@ def place() -> Iterator[Path]:
         yield parent
 
 
+def change_role(chosen: Settings, change: str) -> None:
+    """Change a role while no migration does: of two changes at once the later one would fail."""
+    url = make_conninfo(chosen.database_url or "", dbname="postgres")
+    with closing(psycopg.connect(url)) as server, server:
+        server.execute(LOCK_CLUSTER)
+        server.execute(change)
+
+
 @pytest.fixture(scope="module")
 def source(request: pytest.FixtureRequest, place: Path) -> Iterator[Source]:
     with ExitStack() as running:
@@ -105,8 +116,8 @@ def source(request: pytest.FixtureRequest, place: Path) -> Iterator[Source]:
         assert invented.exit_code == 0, invented.output
         seal(owner, alice, connect(owner, alice, "calendar"), private, {"address": ADDRESS})
         # Roles belong to all databases of the tests, so the setting is one that nothing reads.
-        owner.execute("alter role svc_worker set backup.note = 'it''s \"kept\", here'")
-        running.callback(owner.execute, "alter role svc_worker reset backup.note")
+        change_role(chosen, "alter role svc_worker set backup.note = 'it''s \"kept\", here'")
+        running.callback(change_role, chosen, "alter role svc_worker reset backup.note")
         revoked = alice.token()
         owner.execute("update oauth.grant set revoked_at = now() where name = 'test'")
         live = alice.token()
