@@ -20,6 +20,7 @@ REACH: Final = {
         *(
             "browser",
             "cli",
+            "dashboard",
             "deploy",
             "endpoints",
             "faults",

@@ -72,9 +72,11 @@ class ImportedRecords(Body):
     read: Count
     """All of them, the sum of the others."""
     new: Count
+    """Those that were written for the first time."""
     known: Count
     """Those that were here already."""
     changed: Count
+    """Those that changed a record that was known."""
     refused: Count
     """Those that were not written; the receipt has the reasons."""
 
