@@ -356,6 +356,8 @@ class Tool:
             places, has_more = page
             count = len(answer[self.rows])
             goes_on = count > 0 and (has_more or count < len(places))
+            # Rows may have been cut since it was written.
+            answer.pop("next_cursor", None)
             if goes_on:
                 answer["next_cursor"] = given.behind(places[count - 1], count)
         return _json(answer)

@@ -201,6 +201,17 @@ def test_a_long_text_is_cut_around_the_match(
     assert (row["text_from"], row["text_length"], row["is_cut"]) == (8851, 18_016, True)
 
 
+def test_a_text_of_up_to_five_hundred_characters_is_whole_wherever_the_match_is(
+    assistant: Assistant, owner: Rows, alice: Person
+) -> None:
+    record(owner, alice, "2025-06-16T08:00Z", "Talk", "a" * 300 + "Pricing" + "b" * 90)
+
+    (row,) = assistant.ask("get_content", search="pricing", **JUNE)["data"]
+
+    assert row["text"] == "a" * 300 + "Pricing" + "b" * 90
+    assert "is_cut" not in row
+
+
 def test_a_long_text_is_whole_on_request(assistant: Assistant, owner: Rows, alice: Person) -> None:
     record(owner, alice, "2025-06-16T08:00Z", "Talk", "a" * 20_000)
 

@@ -153,7 +153,7 @@ class BreakdownAnswer(Page):
     group_by: list[Key]
     data: list[BreakdownRow]
     other: OtherTime | None
-    """Null if there are none."""
+    """Sums of the rows after these; left out if there are none."""
     totals: TimeTotals
     unmatched: list[names.Unmatched]
     """Names in the filter that occur nowhere in the person's data."""

@@ -50,11 +50,11 @@ class _Excerpt(Body):
 
     text: str | None
     is_cut: Literal[True] | None
-    """The whole text is longer; null where it is not."""
+    """The whole text is longer; left out where it is not."""
     text_from: Count | None
-    """The position of the first character in the whole text, from 1; null unless it is cut."""
+    """The position of the first character in the whole text, from 1; left out unless it is cut."""
     text_length: Count | None
-    """The number of characters of the whole text; null unless it is cut."""
+    """The number of characters of the whole text; left out unless it is cut."""
 
 
 class Event(_Excerpt):

@@ -241,7 +241,7 @@ line as (
       from row
      cross join lateral (
                select case
-                          when %(full)s::boolean then 1
+                          when %(full)s::boolean or length(row.text) <= 500 then 1
                           else greatest(
                               coalesce(strpos(lower(row.text), lower(%(search)s::text)), 0) - 150,
                               1

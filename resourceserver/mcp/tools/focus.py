@@ -79,7 +79,7 @@ class Longest(Body):
 class FocusAnswer(Page):
     """Streaks of focus, what broke them, and switches between applications.
 
-    What is not in pages is on the first one alone, and null on others.
+    What is not in pages is on the first one alone, and left out of others.
     """
 
     totals: StreakTotals | None

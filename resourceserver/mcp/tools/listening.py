@@ -72,7 +72,7 @@ class ListeningAnswer(Page):
     group_by: Literal["artist", "album", "track", "day"]
     data: list[ListeningRow]
     other: OtherListening | None
-    """Null if there are none."""
+    """Sums of the rows after these; left out if there are none."""
     totals: music.ListeningTotals
     recent: list[RecentPlay]
     """The newest plays of the range, at most three."""

@@ -164,7 +164,7 @@ class Fetch(Arguments):
     def values(self) -> dict[str, Any]:
         """Return the record's id and start, and the number of stays at a place."""
         _, record_id, at = _parsed(self.id)
-        return {"tz": None, "id": record_id, "at": at, "limit": ROWS}
+        return {"id": record_id, "at": at, "limit": ROWS}
 
 
 class Result(Body):
