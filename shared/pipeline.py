@@ -626,13 +626,20 @@ class Pipeline:
         self._lose(psycopg.OperationalError("the server is stopping"))
 
 
+def giving_way(connections: int) -> int:
+    """Return how many of a number of connections for long reads give way.
+
+    The others are for the first read of each person, which may be a short one.
+    """
+    return max(1, min(3, connections - 1))
+
+
 @dataclass(eq=False)
 class Pipelines:
     """A few connections of one role; each request takes the one with the fewest requests.
 
-    While a person waits for answers, the further requests of that person share one connection: one that gives
-    way, if there is one. So one person has at most one request elsewhere, and never delays others on every
-    connection by more than that.
+    Further requests of a person who waits for answers go to the connection that gives way, unless others have
+    more requests there than there are on the person's own connection.
     """
 
     pipelines: tuple[Pipeline, ...]
@@ -715,7 +722,7 @@ class Pipelines:
         for pipeline in giving_way:
             if pipeline in current:
                 return pipeline
-        # Not behind those of somebody who has sent many.
+        # Not behind the many requests of another person.
         return min([*current, *giving_way], key=attrgetter("requests"))
 
     async def _take_place(self) -> None:

@@ -135,7 +135,7 @@ class Replica:
                 depth=1,
                 patience_s=patience_s,
                 prepare=chosen.prepare,
-                giving_way=chosen.patient_connections,
+                giving_way=pipeline.giving_way(chosen.patient_connections),
             ),
             Pipelines.to(
                 url,
@@ -157,11 +157,16 @@ class Replica:
         return self.state.status == "ok" and time.monotonic() >= self._paused_until
 
     async def run(
-        self, position: Position, steps: Sequence[Step], sequel: Sequel | None = None
+        self,
+        position: Position,
+        steps: Sequence[Step],
+        sequel: Sequel | None = None,
+        *,
+        gives_way: bool = False,
     ) -> Results:
         """Return the results of ``steps``, and of ``sequel``'s after them, with all that ``position`` has.
 
-        Raises psycopg.Error.
+        ``gives_way`` is for reads that others should not wait for. Raises psycopg.Error.
         """
         awaited: Step = (_AWAIT_REPLAY, position.parameters(WAIT_MS))
         if sequel is None:
@@ -175,7 +180,9 @@ class Replica:
                 sequel.statements, lambda results: sequel.steps(results[len(before) :])
             )
         # A lost connection is not tried again here, because the primary can answer.
-        results = await self.patient.run((*before, *steps), sequel=following, may_repeat=False)
+        results = await self.patient.run(
+            (*before, *steps), sequel=following, may_repeat=False, gives_way=gives_way
+        )
         return results[len(before) :]
 
     async def read(self, read: Callable[[], Awaitable[T]]) -> T | None:

@@ -53,7 +53,7 @@ _DONE: Final = {
     "continued": "The connection goes on.",
     "entered": "It is sealed in place of what was there. The service looks now, which may take some minutes.",
     "pulled": "The service looks now. This may take some minutes.",
-    "changed": "It is changed, for what the application sends from now on.",
+    "changed": "Saved. It applies to what the application sends from now on.",
     "ended": "The connection has ended.",
     "kept": "The connection has ended. What it brought remains.",
     "removed": "The connection has ended. What it brought is being removed, which may take some minutes.",

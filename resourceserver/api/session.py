@@ -209,8 +209,7 @@ class Reader:
                 depth=1,
                 patience_s=PATIENT_S,
                 prepare=chosen.prepare,
-                # The others are for the first read of each person, which may be a short one.
-                giving_way=max(1, min(MOST_PATIENT, chosen.patient_connections - 1)),
+                giving_way=pipeline.giving_way(chosen.patient_connections),
             ),
             Turns(chosen.patient_connections, MOST_PATIENT, name="long_reads"),
             Turns(
@@ -387,23 +386,20 @@ class Reader:
 
         Raises psycopg.Error, TookTooLong, and what ``Turns.take`` does.
         """
+        # A person's second and third long read at a time give way to others.
+        gives_way = self.turns.held[who.person] > 1
         replica = self.replica
         if replica is None:
-            return await self._ask_primary(who, steps, sequel)
+            return await self.patient.run(steps, sequel=sequel, gives_way=gives_way)
         if replica.is_usable and (position := await self.position(who)) is not None:
-            results = await replica.read(partial(replica.run, position, steps, sequel))
+            results = await replica.read(
+                partial(replica.run, position, steps, sequel, gives_way=gives_way)
+            )
             if results is not None:
                 return results
-        results = await self._ask_primary(who, steps, sequel)
+        results = await self.patient.run(steps, sequel=sequel, gives_way=gives_way)
         metrics.READS.add("primary")
         return results
-
-    async def _ask_primary(
-        self, who: Credential, steps: Sequence[Step], sequel: Sequel | None
-    ) -> Results:
-        """Return the results of a long read. A person's second and third one at a time give way to others."""
-        gives_way = self.turns.held[who.person] > 1
-        return await self.patient.run(steps, sequel=sequel, gives_way=gives_way)
 
     async def position(self, who: Credential) -> Position | None:
         """Check the token at the primary, and return the state of the data that a replica must have.

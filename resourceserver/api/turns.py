@@ -100,7 +100,7 @@ class Turns:
         self._hand_out()
 
     def give_back_after(self, person: Person, pause_s: float) -> None:
-        """Give the place back after a pause, in which others use what the person has used before."""
+        """Give the place back after ``pause_s`` seconds; until then the person cannot take it again."""
         asyncio.get_running_loop().call_later(pause_s, self.give_back, person)
 
     @asynccontextmanager

@@ -88,6 +88,7 @@ LARGE_BODIES: Final = 6
 REST: Final = 4.0
 """The rest of a person after a large body while others are served, by the processor time that it took."""
 LONGEST_REST_S: Final = 1.0
+"""The longest rest, in seconds."""
 
 
 class UnsupportedMediaType(Problem):

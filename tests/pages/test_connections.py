@@ -560,7 +560,7 @@ def test_what_a_person_chose_changes_and_the_key_stays(alice_browser: Visitor, o
     )
 
     assert (wrong.status_code, "Type a whole number from 1 to 60." in wrong.text) == (400, True)
-    assert "It is changed, for what the application sends from now on." in changed.text
+    assert "Saved. It applies to what the application sends from now on." in changed.text
     assert 'value="20"' in changed.text
     assert before is not None
     assert after == ({"gap_minutes": "20"}, before[1])

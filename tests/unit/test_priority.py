@@ -4,6 +4,7 @@ import asyncio
 import os
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 import resourceserver.app
 from authserver.people.passwords import Hasher
 from resourceserver.api import packing
+from resourceserver.api.session import Reader
 from shared import database, pipeline, priority
 from shared.pipeline import Pipelines
 from shared.pool import Pool
@@ -66,6 +68,17 @@ def test_connections_for_long_questions_give_way(deployment: Settings, gives_way
         if gives_way
         else reached == (USUAL, 0)
     )
+
+
+def test_as_many_connections_to_a_replica_give_way_as_to_the_primary(deployment: Settings) -> None:
+    reader = Reader.of(replace(deployment, reader_replica_url=deployment.database_url))
+
+    assert reader.replica is not None
+    ways = [
+        [each.gives_way for each in pool.pipelines]
+        for pool in (reader.patient, reader.replica.patient)
+    ]
+    assert ways == [[False, False, True, True, True]] * 2
 
 
 def test_further_questions_of_a_person_give_way_and_the_first_of_another_does_not(

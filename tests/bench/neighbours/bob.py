@@ -62,20 +62,22 @@ class Bob:
 def with_own_machine() -> Iterator[None]:
     """Let this process have a processor at once for the time of the block, if we may (Linux, as root).
 
-    In truth bob has a machine of his own. Here he would wait for a processor each time an answer has arrived,
+    A real bob has a machine of his own. Here he would wait for a processor each time an answer has arrived,
     and that would count as time of the service.
     """
     group = Path("/proc/self/autogroup")
     usual = os.getpriority(os.PRIO_PROCESS, 0)
+    of_group = "0"
     try:
         with suppress(OSError):
+            of_group = group.read_text().rpartition(" ")[2]
             os.setpriority(os.PRIO_PROCESS, 0, _FIRST)
             group.write_text(str(_FIRST))
         yield
     finally:
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, 0, usual)
-            group.write_text("0")
+            group.write_text(of_group)
 
 
 Call = Callable[[Bob], Response]
