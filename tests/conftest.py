@@ -143,8 +143,8 @@ class WorkerSetup:
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Use one worker more than there are cores: tests also wait for servers, browsers and locks."""
-    return min((os.cpu_count() or 1) + 1, MOST_WORKERS)
+    """Use two workers more than there are cores: tests also wait for servers, browsers and locks."""
+    return min((os.cpu_count() or 1) + 2, MOST_WORKERS)
 
 
 def pytest_configure(config: pytest.Config) -> None:
