@@ -14,6 +14,8 @@ TITLE_LENGTH: Final = 200
 _ISOLATE: Final = "\N{FIRST STRONG ISOLATE}", "\N{POP DIRECTIONAL ISOLATE}"
 _WIDE: Final = ("W", "F")
 """The widths of such characters (Unicode Standard Annex 11)."""
+_BLANKS: Final = dict.fromkeys(map(ord, "\t\n\v\f\r\x85"), " ")
+"""Tabs and line breaks, which separate words."""
 _JOINERS: Final = "\N{ZERO WIDTH JOINER}\N{ZERO WIDTH NON-JOINER}"
 
 
@@ -76,7 +78,8 @@ def cut(label: str, length: int) -> str:
             return label.strip().join(_ISOLATE)
     visible: list[str] = []
     width = 0
-    for character in label[: 4 * length + 4]:
+    # Line breaks and tabs separate words, so each becomes a blank.
+    for character in label[: 4 * length + 4].translate(_BLANKS):
         category = unicodedata.category(character)
         if character in _JOINERS or category in {"Mn", "Me"}:
             # A pile of accents on one letter would cover the lines above.
