@@ -71,7 +71,8 @@ def duration(ms: float) -> str:
 
 def hours(ms: float) -> str:
     """Return milliseconds as hours and minutes, ``5:12``, where several words have no room."""
-    in_hours, minutes = divmod(round(abs(ms) / 60_000), 60)
+    # In two steps, as ``duration`` rounds: a page may have the same time in both forms.
+    in_hours, minutes = divmod(round(round(abs(ms) / 1000) / 60), 60)
     return f"{_MINUS if ms < 0 else ''}{in_hours}:{minutes:02}"
 
 

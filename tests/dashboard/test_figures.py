@@ -110,8 +110,8 @@ def test_durations(ms: int, text: str) -> None:
 
 
 def test_hours_and_minutes_without_words() -> None:
-    assert [hours(ms) for ms in (0, 29_999, 3_599_999, 18_720_000)] == [
-        *("0:00", "0:00", "1:00", "5:12"),
+    assert [hours(ms) for ms in (0, 29_999, 3_599_999, 16_169_600, 18_720_000)] == [
+        *("0:00", "0:00", "1:00", "4:30", "5:12"),
     ]
 
 
