@@ -169,6 +169,23 @@ def test_a_view_of_any_days_has_a_form_for_them(path: str, visit: Visit) -> None
     assert f'name="to" type="date" value="{LAST}"' in form
 
 
+@pytest.mark.parametrize(
+    "address",
+    [
+        f"/trends?from={PARTS['{day}']}&to={PARTS['{day}']}",
+        f"/body?date={PARTS['{day}']}",
+        f"/body?from={PARTS['{day}']}&to={PARTS['{day}']}",
+    ],
+)
+def test_a_single_day_of_a_view_of_any_days_has_a_link_to_its_current_days(
+    address: str, visit: Visit
+) -> None:
+    page = visit.open(address).text
+
+    assert ">Up to today</a>" in page
+    assert page.count(">Today</a>") == 1, "the menu alone leads to the page of today"
+
+
 @by_name
 def test_a_page_is_small_and_nothing_in_it_needs_a_looser_policy(
     view: View, open_once: OpenOnce
