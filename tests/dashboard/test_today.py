@@ -1,14 +1,23 @@
 """The view Today: its strip of hours, and what it says without any data."""
 
-from datetime import UTC, date, datetime
+import re
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
+import psycopg
 import pytest
+from starlette.testclient import TestClient
 
 from resourceserver.dashboard.figures import Answer
 from resourceserver.dashboard.period import Day
+from resourceserver.dashboard.signin.cookie import Cookies
 from resourceserver.dashboard.view import Scene
 from resourceserver.dashboard.views.today import ago, busiest, strip
+from tests.conftest import Person
+from tests.dashboard.conftest import Visit
+from tests.endpoints.histories import add_sessions
+from tests.endpoints.timeline import Session, since_epoch
+from tests.midday import midday
 
 TODAY = date(2025, 6, 16)
 
@@ -99,3 +108,53 @@ def test_the_busiest_hour_is_named_if_it_is_the_only_one(
     data = [hour(number, ms) for number, ms in enumerate(lengths)]
 
     assert busiest(Answer("hours", "", {"data": data})) == place
+
+
+@pytest.mark.parametrize(
+    ("usual_minutes", "words"),
+    [(60, "as on"), (10, "more than on"), (180, "less than on")],
+)
+def test_the_caption_compares_the_day_with_usual_ones_up_to_this_time(
+    usual_minutes: int,
+    words: str,
+    api: TestClient,
+    sealing: Cookies,
+    alice: Person,
+    owner: psycopg.Connection[Any],
+) -> None:
+    noon = midday()
+    owner.execute(
+        "update identity.user set timezone = %s where user_id = %s",
+        [str(noon.tzinfo), alice.user_id],
+    )
+    ends = [noon - timedelta(hours=1, weeks=week) for week in range(9)]
+    lengths = [60, *[usual_minutes] * 8]
+    spans = [
+        (end - timedelta(minutes=minutes), end) for end, minutes in zip(ends, lengths, strict=True)
+    ]
+    # After this time, the whole day is longer than today is so far.
+    spans += [(end + timedelta(hours=3), end + timedelta(hours=10)) for end in ends[1:]]
+    add_sessions(
+        owner,
+        alice,
+        [
+            Session(f"{n}", "laptop", "Code", *(since_epoch(at.isoformat()) for at in span))
+            for n, span in enumerate(spans)
+        ],
+    )
+    owner.execute(
+        """
+        insert into activity.device_stream (user_id, device_id, stream, last_event_at, event_count)
+        select user_id, device_id, 'app_sessions', %s, 9
+          from activity.device
+         where user_id = %s
+        """,
+        [noon, alice.user_id],
+    )
+
+    page = Visit(api, sealing, alice.token()).open("/").text
+
+    caption = re.sub(r"<[^>]+>", "", page.split('"hours-caption">')[1].split("</figcaption>")[0])
+    assert " ".join(caption.split()) == (
+        f"1 h tracked so far, {words} a usual {noon:%A} up to this time"
+    )
