@@ -26,6 +26,7 @@ from resourceserver.api.packing import packed
 from resourceserver.api.parameters import parse_zone
 from resourceserver.api.session import Credential, Reader
 from resourceserver.dashboard import period
+from resourceserver.dashboard.charts.svg import cut
 from resourceserver.dashboard.figures import Figures, escaped, is_alone, stands_out
 from resourceserver.dashboard.period import Misaddressed
 from resourceserver.dashboard.signin.route import HOME, SignIn
@@ -78,6 +79,7 @@ class Dashboard:
             operator_contact=self.chosen.operator_contact,
             reload_s=_RELOAD_S,
             long_day=period.long_day,
+            cut=cut,
             month_of=period.month_of,
             week_of=period.week_of,
         )

@@ -60,8 +60,8 @@ _STATEMENTS: Final = (
     """
     insert into music.listen (user_id, listened_at, track, artist, album, played_ms, source, provider_key)
     select %(user_id)s, %(first)s + n * %(length)s / 300, (%(long)s::text[])[1 + n %% 5],
-           coalesce((%(long)s::text[])[n], 'Artist ' || n), (%(long)s::text[])[1 + n %% 5],
-           200000, 'test', 'crowd-' || n
+           case when n <= 50 then (%(long)s::text[])[1 + n %% 5] else 'Artist ' || n end,
+           (%(long)s::text[])[1 + n %% 5], 200000, 'test', 'crowd-' || n
       from generate_series(1, 299) as n
     """,
     """
@@ -77,6 +77,32 @@ _STATEMENTS: Final = (
            %(first)s + n * %(length)s / 60, %(first)s + (n + 2) * %(length)s / 60,
            'confirmed', 'accepted', 5, 'crowd-' || n
       from calendar, generate_series(0, 57) as n
+    """,
+    """
+    insert into code.event (
+        user_id, provider, provider_key, type, action, occurred_at, repository, title, url
+    )
+    select %(user_id)s, 'test', 'crowd-' || n, 'commit', 'pushed', %(first)s + n * %(length)s / 60,
+           (%(long)s::text[])[1 + n %% 5], (%(long)s::text[])[1 + n %% 5], 'https://example.org/' || n
+      from generate_series(0, 59) as n
+    """,
+    """
+    insert into content.recording (
+        user_id, recorded_at, duration_ms, title, source, transcript_status, transcript
+    )
+    select %(user_id)s, %(first)s + n * %(length)s / 60, 60000, (%(long)s::text[])[1 + n %% 5], 'test',
+           'ready', repeat((%(long)s::text[])[1 + n %% 5], 20)
+      from generate_series(0, 59) as n
+    """,
+    """
+    insert into content.insight (
+        user_id, week_start, week_end, tz, title, summary, highlights, generated_at
+    )
+    select %(user_id)s, %(first)s::date - 3, %(first)s::date + 3, 'UTC', (%(long)s::text[])[1 + n %% 5],
+           (%(long)s::text[])[1 + n %% 5],
+           json_build_array(json_build_object('kind', 'change', 'text', (%(long)s::text[])[1 + n %% 5])),
+           %(first)s
+      from generate_series(0, 29) as n
     """,
     """
     with place as (

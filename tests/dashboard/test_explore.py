@@ -1,14 +1,19 @@
 """Explore: what each domain has besides its figures."""
 
 import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
+import psycopg
 import pytest
 from starlette.testclient import TestClient
 
 from resourceserver.dashboard.signin.cookie import Cookies
-from resourceserver.dashboard.views.explore import area, areas
+from resourceserver.dashboard.views.explore import LISTS, area, areas
+from shared.settings import Settings
 from tests.conftest import Person
 from tests.dashboard.conftest import LAST, Page, Visit
+from tests.dashboard.crowd import crowd
 
 OCTOBER = f"from=2026-10-01&to={LAST}"
 
@@ -125,3 +130,25 @@ def test_an_empty_account_has_words_in_the_place_of_charts(
     assert "Nothing was watched yet" in visit.open("/explore/content").text
     # Zeros would be wrong: nobody has looked.
     assert visit.open("/explore").text.count("nothing reported") == 4
+
+
+def test_titles_and_names_of_a_thousand_letters_are_shortened(
+    api: TestClient,
+    sealing: Cookies,
+    alice: Person,
+    owner: psycopg.Connection[Any],
+    deployment: Settings,
+) -> None:
+    day = datetime(2025, 6, 16, tzinfo=UTC)
+    crowd(owner, deployment, alice.user_id, day, day + timedelta(hours=12), sessions=10)
+    visit = Visit(api, sealing, alice.token())
+    lists = ("code", "music", "places", *(f"content?list={name}" for name in LISTS))
+    found = {}
+
+    for each in lists:
+        mark = "&" if "?" in each else "?"
+        page = visit.open(f"/explore/{each}{mark}from=2025-06-10&to=2025-06-20").text
+        text = re.sub(r"<title>.*?</title>|<[^>]+>", "\n", page)
+        found[each] = ("W" * 38 in text, re.findall(r"(.{1,4}?)\1{200,}", text))
+
+    assert found == dict.fromkeys(lists, (True, []))

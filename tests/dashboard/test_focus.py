@@ -1,5 +1,6 @@
 """Focus: its figures by hand, and ranges that its endpoints would refuse."""
 
+import re
 from datetime import date, timedelta
 from typing import Any
 
@@ -62,6 +63,25 @@ def test_streaks_breaks_switches_and_costs_by_hand(
     assert ">A pause<" in page
     # Six days before the data and four after it were not reported.
     assert page.count('class="missing" x=') == 10
+
+
+def test_long_names_are_shortened(
+    visit: Visit, alice: Person, owner: psycopg.Connection[Any]
+) -> None:
+    long = "W" * 255
+    track(
+        owner,
+        alice,
+        (long, "Development", 0, 20),
+        ("Web", "Games", 20, 22),
+        (long, "Development", 22, 47),
+    )
+
+    page = visit.open(f"/focus{RANGE}").text
+
+    text = re.sub(r"<title>.*?</title>|<[^>]+>", "", page)
+    assert "W" * 39 + "…" in text
+    assert "W" * 40 not in text
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,10 @@ def test_the_states_of_connections_are_in_words(
         "update profile.connection set name = 'My <phone>' where connection_id = %s",
         [waiting.connection_id],
     )
+    nobody.connection.execute(
+        "update profile.connection set name = repeat('W', 60) where connection_id = %s",
+        [empty.connection_id],
+    )
 
     page = Visit(resource_client, sealing, nobody.token()).open("/sources").text
 
@@ -67,6 +71,8 @@ def test_the_states_of_connections_are_in_words(
     )
     assert "<bdi>My &lt;phone&gt;</bdi>" in overland
     assert "waiting for the first record" in overland
+    assert f"{'W' * 39}…" in calendar
+    assert "W" * 40 not in calendar
     assert "waiting for the first record" in calendar
     assert "failing since 1 Mar 2026, 12:00" in github
     assert "The server of the service could not be reached. Nothing needs to be done" in github

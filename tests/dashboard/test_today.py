@@ -110,6 +110,42 @@ def test_the_busiest_hour_is_named_if_it_is_the_only_one(
     assert busiest(Answer("hours", "", {"data": data})) == place
 
 
+def track(
+    owner: psycopg.Connection[Any], person: Person, usual_minutes: int, *, app: str = "Code"
+) -> datetime:
+    """Track an hour before 11:00 today, and other lengths on usual days. Return noon."""
+    noon = midday()
+    owner.execute(
+        "update identity.user set timezone = %s where user_id = %s",
+        [str(noon.tzinfo), person.user_id],
+    )
+    ends = [noon - timedelta(hours=1, weeks=week) for week in range(9)]
+    lengths = [60, *[usual_minutes] * 8]
+    spans = [
+        (end - timedelta(minutes=minutes), end) for end, minutes in zip(ends, lengths, strict=True)
+    ]
+    # With the hours after this time, usual days are longer than today is so far.
+    spans += [(end + timedelta(hours=3), end + timedelta(hours=10)) for end in ends[1:]]
+    add_sessions(
+        owner,
+        person,
+        [
+            Session(f"{n}", "laptop", app, *(since_epoch(at.isoformat()) for at in span))
+            for n, span in enumerate(spans)
+        ],
+    )
+    owner.execute(
+        """
+        insert into activity.device_stream (user_id, device_id, stream, last_event_at, event_count)
+        select user_id, device_id, 'app_sessions', %s, 9
+          from activity.device
+         where user_id = %s
+        """,
+        [noon, person.user_id],
+    )
+    return noon
+
+
 @pytest.mark.parametrize(
     ("usual_minutes", "words"),
     [(60, "as on"), (10, "more than on"), (180, "less than on")],
@@ -122,35 +158,7 @@ def test_the_caption_compares_the_day_with_usual_ones_up_to_this_time(
     alice: Person,
     owner: psycopg.Connection[Any],
 ) -> None:
-    noon = midday()
-    owner.execute(
-        "update identity.user set timezone = %s where user_id = %s",
-        [str(noon.tzinfo), alice.user_id],
-    )
-    ends = [noon - timedelta(hours=1, weeks=week) for week in range(9)]
-    lengths = [60, *[usual_minutes] * 8]
-    spans = [
-        (end - timedelta(minutes=minutes), end) for end, minutes in zip(ends, lengths, strict=True)
-    ]
-    # After this time, the whole day is longer than today is so far.
-    spans += [(end + timedelta(hours=3), end + timedelta(hours=10)) for end in ends[1:]]
-    add_sessions(
-        owner,
-        alice,
-        [
-            Session(f"{n}", "laptop", "Code", *(since_epoch(at.isoformat()) for at in span))
-            for n, span in enumerate(spans)
-        ],
-    )
-    owner.execute(
-        """
-        insert into activity.device_stream (user_id, device_id, stream, last_event_at, event_count)
-        select user_id, device_id, 'app_sessions', %s, 9
-          from activity.device
-         where user_id = %s
-        """,
-        [noon, alice.user_id],
-    )
+    noon = track(owner, alice, usual_minutes)
 
     page = Visit(api, sealing, alice.token()).open("/").text
 
@@ -158,3 +166,15 @@ def test_the_caption_compares_the_day_with_usual_ones_up_to_this_time(
     assert " ".join(caption.split()) == (
         f"1 h tracked so far, {words} a usual {noon:%A} up to this time"
     )
+
+
+def test_long_names_are_shortened_where_a_day_is_explained(
+    api: TestClient, sealing: Cookies, alice: Person, owner: psycopg.Connection[Any]
+) -> None:
+    track(owner, alice, 180, app="W" * 255)
+
+    page = Visit(api, sealing, alice.token()).open("/").text
+
+    why = page.split('<section id="why">')[1].split("</section>")[0]
+    assert f"<bdi>{'W' * 39}…</bdi>" in why.replace("\u2068", "").replace("\u2069", "")
+    assert "W" * 40 not in why

@@ -7,7 +7,6 @@ from zoneinfo import ZoneInfo
 
 from resourceserver.dashboard.charts import MISSING, Row, Stretch, ribbon
 from resourceserver.dashboard.charts.ribbon import Ribbon
-from resourceserver.dashboard.charts.svg import cut
 from resourceserver.dashboard.figures import Answer
 from resourceserver.dashboard.period import PartOfDay, day_start, rewritten
 from resourceserver.dashboard.view import Answers, Ask, Asks, Scene, View, figures
@@ -72,7 +71,6 @@ def show(scene: Scene, answers: Answers) -> dict[str, Any]:
         "metrics": today.TILES,
         "is_unknown": "normal" in answers and today.is_unknown(answers["normal"]),
         "part": part_of_day(scene),
-        "cut": cut,
         "axis": axis(scene, answers),
         "heart_chart": heart.drawing(scene, answers["heart"])
         if "heart" in answers and answers["heart"]["data"]

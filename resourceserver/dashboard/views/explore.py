@@ -27,7 +27,6 @@ from resourceserver.dashboard.charts import (
 from resourceserver.dashboard.charts.bars import Bars, TopBars
 from resourceserver.dashboard.charts.grid import Grid
 from resourceserver.dashboard.charts.map import distance_m
-from resourceserver.dashboard.charts.svg import cut
 from resourceserver.dashboard.figures import Answer, count
 from resourceserver.dashboard.period import Misaddressed, PagedRange, year_until
 from resourceserver.dashboard.view import Answers, Ask, Asks, Scene, View, figures
@@ -109,7 +108,7 @@ def show(scene: Scene, answers: Answers) -> dict[str, Any]:
     """Return what the templates need: charts, tables and the pages of the list."""
     name = scene.parts.get("domain")
     path = f"/explore/{name}" if name else "/explore"
-    common = {"cut": cut, "domains": DOMAINS, "path": path, "presets": presets(scene, path)}
+    common = {"domains": DOMAINS, "path": path, "presets": presets(scene, path)}
     if name is None:
         return {"domain": None, **common}
     domain = DOMAINS[name]

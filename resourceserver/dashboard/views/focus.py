@@ -73,7 +73,7 @@ def show(scene: Scene, answers: Answers) -> dict[str, Any]:
     is_reported = "focus" in answers and answers["focus"].at("/totals/known_days") > 0
     return {
         "has_begun": period.first <= period.last,
-        "cut": period if period.first > scene.period.first else None,
+        "shortened": period if period.first > scene.period.first else None,
         "charts": charts(scene, answers) if is_reported else None,
         "is_silent": bool(answers) and not is_reported,
         "reasons": REASONS,

@@ -6,7 +6,6 @@ from datetime import date, timedelta
 from typing import Any, Final
 
 from resourceserver.dashboard.charts.grid import leveller
-from resourceserver.dashboard.charts.svg import cut
 from resourceserver.dashboard.figures import Answer
 from resourceserver.dashboard.period import Month, month_before, week_of
 from resourceserver.dashboard.view import Answers, Ask, Asks, Scene, View
@@ -59,7 +58,6 @@ def show(scene: Scene, answers: Answers) -> dict[str, Any]:
         "measures": MEASURES,
         "has_begun": scene.period.first <= scene.today,
         "is_over": scene.period.last < scene.today,
-        "cut": cut,
         "most_names": MOST_NAMES,
     }
     if "calendar" in answers:

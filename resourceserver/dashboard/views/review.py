@@ -7,7 +7,6 @@ from typing import Any, Final, Self
 
 from resourceserver.dashboard.charts import Bar, bars, top
 from resourceserver.dashboard.charts.bars import Bars, TopBars
-from resourceserver.dashboard.charts.svg import cut
 from resourceserver.dashboard.figures import Answer
 from resourceserver.dashboard.period import Year
 from resourceserver.dashboard.view import Answers, Ask, Asks, Scene, View, figures
@@ -74,7 +73,6 @@ def show(scene: Scene, answers: Answers) -> dict[str, Any]:
         "best_month": largest(answers, "months", "total"),
         "months_chart": by_month(scene, answers["months"]) if "months" in answers else None,
         "month": month,
-        "cut": cut,
         "lists": list(lists(scene, answers)),
     }
 

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
-from resourceserver.dashboard.charts.svg import cut
 from resourceserver.dashboard.period import Calendar, Day, Period
 from resourceserver.dashboard.view import Answers, Ask, Asks, Scene, View
 from shared import connections
@@ -70,7 +69,6 @@ def show(_: Scene, answers: Answers) -> dict[str, Any]:
         "state": state,
         "since": since,
         "advice": advice,
-        "cut": cut,
     }
 
 

@@ -6,7 +6,6 @@ from typing import Any, Final
 
 from resourceserver.dashboard.charts import Bar, Table, bars, top
 from resourceserver.dashboard.charts.bars import Bars, TopBars
-from resourceserver.dashboard.charts.svg import cut
 from resourceserver.dashboard.figures import Answer
 from resourceserver.dashboard.metrics import find
 from resourceserver.dashboard.period import Day
@@ -94,7 +93,6 @@ def show(scene: Scene, answers: Answers) -> dict[str, Any]:
         else {},
         "newest": newest(answers["devices"]) if "devices" in answers else None,
         "ago": ago,
-        "cut": cut,
         "most_names": MOST_NAMES,
     }
 

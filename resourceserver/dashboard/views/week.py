@@ -10,7 +10,6 @@ from resourceserver.dashboard.charts import Bar, Cell, Table, bars
 from resourceserver.dashboard.charts import week as hours_of_week
 from resourceserver.dashboard.charts.bars import Bars
 from resourceserver.dashboard.charts.grid import Grid
-from resourceserver.dashboard.charts.svg import cut
 from resourceserver.dashboard.figures import Answer
 from resourceserver.dashboard.period import Week
 from resourceserver.dashboard.view import Answers, Ask, Asks, Scene, View, figures
@@ -56,7 +55,6 @@ def show(scene: Scene, answers: Answers) -> dict[str, Any]:
         "has_begun": scene.period.first <= scene.today,
         "is_over": scene.period.last < scene.today,
         "weekday": weekday,
-        "cut": cut,
         "most_names": MOST_NAMES,
     }
     if "hours" in answers:
