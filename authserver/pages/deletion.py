@@ -65,7 +65,8 @@ async def submit(server: Server, request: Request) -> Response:
         raise ConfirmationNeeded(visit.browser, PATH)
     anonymous = tokens.mint(tokens.SESSION, tokens.NOBODY)
     return server.pages.render(
-        Page("goodbye.html", {}), Browser(anonymous, None, is_cookie_due=True)
+        Page("goodbye.html", {}, shows_dashboard_image=True),
+        Browser(anonymous, None, is_cookie_due=True),
     )
 
 

@@ -1,8 +1,7 @@
 """Pages: rendering, security headers, and redirects to the canonical host.
 
-Every page is rendered on the server and works without JavaScript. A page loads nothing from other origins,
-but for one image after a sign-out, and has no inline scripts or styles; the content security policy enforces
-this.
+Every page is rendered on the server and works without JavaScript. ``shared/pages/layout.py`` says what a
+page may load.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,8 @@
 """Templates, static files and headers of pages.
 
 Every page is rendered on the server and works without JavaScript. A page loads nothing from other origins
-and has no inline scripts or styles; the content security policy enforces this. One page loads an image of the
-other server: the page after a sign-out (shared/dashboard.py).
+and has no inline scripts or styles; the content security policy enforces this. Pages after a sign-out load
+one image of the other server (shared/dashboard.py).
 """
 
 import hashlib

@@ -19,6 +19,7 @@ from authserver import janitor
 from deploy.demo.command import demo
 from deploy.operators.rollups import rollup
 from shared import database
+from shared.dashboard import SIGNED_OUT_IMAGE_PATH
 from shared.pool import Connection
 from shared.settings import Settings
 from tests.cli.terminal import Terminal
@@ -299,6 +300,10 @@ def test_all_rows_of_alice_are_deleted_and_bobs_are_kept(
     assert before.keys() == tables - {"identity.departed_user"}
     assert "activity.app_session" in tables
     assert goodbye.status_code == 200
+    # The answer to this image removes the pages of the dashboard that the browser has kept.
+    image = f"http://testserver{SIGNED_OUT_IMAGE_PATH}"
+    assert f'<img src="{image}"' in goodbye.text
+    assert f"img-src 'self' {image};" in goodbye.headers["content-security-policy"]
     assert cleaned == sum(
         count for name, count in before.items() if not name.startswith(("identity.", "oauth."))
     )
