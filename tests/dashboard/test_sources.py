@@ -8,6 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from resourceserver.dashboard.signin.cookie import Cookies
+from resourceserver.dashboard.views import sources
 from shared.settings import Settings
 from tests.conftest import Person
 from tests.connecting import connect
@@ -115,7 +116,28 @@ def test_files_have_the_receipt_of_their_newest_import(
     row = page.split('<section id="import">')[1].split("<tbody>")[1].split("</tr>")[0]
     words = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", row))
     assert "1 new of 5 records, 2 known, 2 refused bad 2" in words
+    # On a phone, where the table has no head, each cell names itself.
+    assert '<td class="words" data-title="Newest import">' in row
     assert "bring" in page.split('<section id="import">')[1].split("</p>")[0]
+
+
+@pytest.mark.parametrize(
+    ("refused", "problem", "words"),
+    [
+        (
+            2,
+            "1 of 2 files could not be read to the end; 2 of 3 records were refused",
+            "1 of 2 files could not be read to the end",
+        ),
+        (
+            0,
+            "the import was interrupted; 1 of 2 files could not be read to the end",
+            "the import was interrupted; 1 of 2 files could not be read to the end",
+        ),
+    ],
+)
+def test_refused_records_are_counted_once(refused: int, problem: str, words: str) -> None:
+    assert sources.problem({"refused": refused, "problem": problem}) == words
 
 
 def test_a_device_of_a_connection_is_no_silent_tracker(

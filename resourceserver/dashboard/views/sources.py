@@ -69,6 +69,7 @@ def show(_: Scene, answers: Answers) -> dict[str, Any]:
         "state": state,
         "since": since,
         "advice": advice,
+        "problem": problem,
     }
 
 
@@ -92,6 +93,12 @@ def advice(row: Mapping[str, Any]) -> str:
     """Return what is wrong with a connection and what to do about it; an empty text for nothing known."""
     problem = connections.PROBLEMS.get(row["last_error"] or "")
     return "" if problem is None else f"{problem.what} {problem.what_to_do}"
+
+
+def problem(row: Mapping[str, Any]) -> str:
+    """Return the problem of the newest import of files, without its last part about refused records."""
+    parts = str(row["problem"]).split("; ")
+    return "; ".join(parts[:-1] if row["refused"] and len(parts) > 1 else parts)
 
 
 VIEW: Final = View(
