@@ -92,7 +92,7 @@ def test_too_few_days_are_not_compared(visit: Visit, alice: Person, owner: Rows)
     assert "correlation of" not in words(page).partition("Each day")[0]
 
 
-def test_a_single_day_is_named_and_not_drawn(visit: Visit, alice: Person, owner: Rows) -> None:
+def test_a_single_day_is_counted_and_not_drawn(visit: Visit, alice: Person, owner: Rows) -> None:
     measure(owner, alice, "mood", [1])
     measure(owner, alice, "tea", [1])
 
