@@ -130,8 +130,8 @@ def track(
         owner,
         person,
         [
-            Session(f"{n}", "laptop", app, *(since_epoch(at.isoformat()) for at in span))
-            for n, span in enumerate(spans)
+            Session(f"{n}", "laptop", app, since_epoch(f"{start}"), since_epoch(f"{end}"))
+            for n, (start, end) in enumerate(spans)
         ],
     )
     owner.execute(
