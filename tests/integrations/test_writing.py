@@ -1,5 +1,6 @@
 """Each type of record: what its row is, and what comes again."""
 
+import re
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -7,6 +8,7 @@ from typing import Any, Final
 import psycopg
 import pytest
 
+from resourceserver.integrations.imports import writing
 from resourceserver.integrations.records import (
     AppSession,
     Calendar,
@@ -147,6 +149,15 @@ def test_records_between_and_beside_known_ones_are_each_written_once(
     assert counts(beside) == (4, 3, 1, 0, 0)
     assert counts(after) == (10, 10, 0, 0, 0)
     assert owner.execute(f"select count(*) from {table}").fetchone() == (38,)  # noqa: S608 -- named above
+
+
+@pytest.mark.parametrize("kind", ["samples", "heart_rates", "points"])
+def test_first_and_last_keys_are_those_of_the_order_of_their_index(kind: str) -> None:
+    # By the rules of a language, by which other databases than that of the tests compare, a comes before B. A
+    # range from a to B is empty in an index that compares byte by byte, so that no known key would be found.
+    ends = re.findall(r"\b(min|max)\((.*?)\)", writing.SQL[f"add_new_{kind}"])
+
+    assert ends == [("min", 'key collate "C"'), ("max", 'key collate "C"')]
 
 
 def test_new_samples_of_a_metric_are_written_beside_known_ones_of_another(

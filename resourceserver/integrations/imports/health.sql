@@ -112,8 +112,8 @@ select %(user_id)s,
  where not exists (
            select
              from (
-                    select min(key) as first_key,
-                           max(key) as last_key
+                    select min(key collate "C") as first_key,
+                           max(key collate "C") as last_key
                       from unnest(%(key)s::text[], %(metric_type)s::text[]) as each (key, metric_type)
                      group by metric_type
                   ) as extent
@@ -302,8 +302,8 @@ select %(user_id)s,
  where not exists (
            select
              from (
-                    select min(key) as first_key,
-                           max(key) as last_key
+                    select min(key collate "C") as first_key,
+                           max(key collate "C") as last_key
                       from unnest(%(key)s::text[]) as each (key)
                   ) as extent
             cross join lateral (

@@ -202,8 +202,8 @@ select %(user_id)s,
  where not exists (
            select
              from (
-                    select min(key) as first_key,
-                           max(key) as last_key
+                    select min(key collate "C") as first_key,
+                           max(key collate "C") as last_key
                       from unnest(%(key)s::text[]) as each (key)
                   ) as extent
             cross join lateral (
