@@ -4,11 +4,14 @@ import re
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
+from uuid import uuid4
+from zoneinfo import ZoneInfo
 
 import psycopg
 import pytest
 
 from resourceserver.integrations.imports import writing
+from resourceserver.integrations.imports.arrays import Array, ArrayDumper
 from resourceserver.integrations.records import (
     AppSession,
     Calendar,
@@ -32,6 +35,7 @@ from resourceserver.integrations.records import (
     Title,
     TranscriptSegment,
 )
+from tests.conftest import Person
 from tests.integrations.bringing import Importer, counts
 
 Rows = psycopg.Connection[Any]
@@ -158,6 +162,29 @@ def test_first_and_last_keys_are_those_of_the_order_of_their_index(kind: str) ->
     ends = re.findall(r"\b(min|max)\((.*?)\)", writing.SQL[f"add_new_{kind}"])
 
     assert ends == [("min", 'key collate "C"'), ("max", 'key collate "C"')]
+
+
+def test_after_a_refused_batch_the_keys_of_the_next_ones_are_looked_up(
+    owner: Rows, alice: Person
+) -> None:
+    owner.adapters.register_dumper(Array, ArrayDumper)
+    target = writing.Target(
+        owner, alice.user_id, uuid4(), ZoneInfo("Europe/Berlin"), False, adds_at_once=True
+    )
+
+    def write(key: str, bpm: int) -> int:
+        prepared = writing.prepare(HeartRate, [HeartRate(key, AT, bpm, WATCH)])
+        with owner.transaction():
+            target.begin()
+            return writing.add_heart_rates(target, "any", prepared).added
+
+    assert write("a", 60) == 1
+    assert target.batches_to_look_up == {"heart_rates": 0}
+    with pytest.raises(psycopg.DataError):
+        write("b", 100_000)
+    assert target.batches_to_look_up == {"heart_rates": 16}
+    assert write("b", 60) == 1
+    assert target.batches_to_look_up == {"heart_rates": 15}
 
 
 def test_new_samples_of_a_metric_are_written_beside_known_ones_of_another(

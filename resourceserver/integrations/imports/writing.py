@@ -83,8 +83,8 @@ class Target:
     adds_at_once: bool = False
     """Whether records of frequent types may be written without a search for each key. Where another import
     adds the same ones at this moment, the database then refuses them all."""
-    known_batches: dict[str, int] = field(default_factory=dict)
-    """How many batches are left of each frequent type whose keys are looked up, since some were known."""
+    batches_to_look_up: dict[str, int] = field(default_factory=dict)
+    """How many of the next batches of each frequent type have their keys looked up, since some were known."""
     touched: set[date] = field(default_factory=set)
     """Days of UTC whose visits and offsets have to be derived again."""
 
@@ -116,19 +116,22 @@ class Target:
 
 
 _KNOWN_BATCHES: Final = 16
-"""After a batch with known records, the keys of so many are looked up: more known ones probably follow."""
+"""After a batch with known records, or one that was refused, the keys of so many are looked up."""
 
 
 def _add_new(target: Target, source: str, kind: str, values: Mapping[str, Any]) -> bool:
     """Write records that are all new; return False if some may be known, and then write none."""
-    left = target.known_batches.get(kind, 0)
-    if left or not target.adds_at_once:
-        target.known_batches[kind] = max(0, left - 1)
+    if not target.adds_at_once:
         return False
-    if target.execute(f"add_new_{kind}", source, **values).rowcount:
-        return True
-    target.known_batches[kind] = _KNOWN_BATCHES
-    return False
+    if left := target.batches_to_look_up.get(kind, 0):
+        target.batches_to_look_up[kind] = left - 1
+        return False
+    # Set before the statement, since it also holds for a batch that the database refuses.
+    target.batches_to_look_up[kind] = _KNOWN_BATCHES
+    if not target.execute(f"add_new_{kind}", source, **values).rowcount:
+        return False
+    target.batches_to_look_up[kind] = 0
+    return True
 
 
 def _are_distinct(rows: Rows) -> bool:
