@@ -118,8 +118,12 @@ class Import:
     @property
     def known_formats(self) -> list[FileFormat]:
         """What the file was recognised as."""
-        # A newer worker may know formats that this server does not know yet.
-        return [sources.FORMATS.get(name, FileFormat(name, name)) for name in self.formats or ()]
+        # The name of a profile may follow that of the format. A newer worker may know formats that this
+        # server does not know yet.
+        return [
+            sources.FORMATS.get(name.partition(":")[0], FileFormat(name, name))
+            for name in self.formats or ()
+        ]
 
 
 @dataclass(frozen=True)

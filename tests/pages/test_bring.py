@@ -74,6 +74,18 @@ def test_the_page_shows_the_receipt_of_each_import(
         assert text in words(Response(200, text=older)), text
 
 
+def test_a_receipt_with_a_profile_has_the_title_of_its_format(
+    alice_browser: Visitor, settings: Settings, alice: Person, tmp_path: Path
+) -> None:
+    path = tmp_path / "netflix.plays"
+    path.write_text("1")
+    Importer(settings, alice).run(path, of_listens("netflix:Ben"))
+
+    page = alice_browser.get(PATH)
+
+    assert "Recognised as Netflix, viewing activity of all data" in words(page)
+
+
 def test_an_account_without_imports_sees_every_source(alice_browser: Visitor) -> None:
     page = alice_browser.get(PATH)
 
