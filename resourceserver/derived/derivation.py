@@ -404,8 +404,9 @@ async def _pages(
 ) -> AsyncGenerator[_Page, None]:
     """Yield pages from one instant on. While the caller searches a page, the database reads the next one.
 
-    A page after ``ends_at`` is read only when the caller asks for it, since few searches go on so far. The
-    caller must close the generator, because the connection is in use until then.
+    A page after ``ends_at`` is read only when the caller asks for it. A search ends early only in a page that
+    reaches beyond ``ends_at``. No page may be on its way then: cancelling its statement would abort the
+    transaction. The caller must close the generator, because the connection is in use until then.
     """
     reading = asyncio.create_task(_page(worker, user_id, begins_at, is_first=True))
     try:
