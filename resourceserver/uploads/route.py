@@ -540,6 +540,9 @@ def _file_name(name: str, parameter: str) -> str:
 def _format(name: str) -> str | None:
     if name and not (_FORMAT.fullmatch(name) and name.isprintable()):
         raise InvalidParameter("format", "is not a name of a format")
+    form, colon, _ = name.partition(":")
+    if colon and form != PROFILED:
+        raise InvalidParameter("format", f"only {PROFILED} may have a profile")
     return name or None
 
 

@@ -123,6 +123,7 @@ FILE: Final = part("file", b"x", "a.json")
         (part("format", b"../x") + FILE + END, 400),
         (part("profile", b"x" * 101) + FILE + END, 400),
         (part("profile", b"a\0b") + FILE + END, 400),
+        (part("format", b"gpx") + part("profile", b"Ben") + FILE + END, 400),
         (part("format", b"x" * 2000) + FILE + END, 400),
         (part("format", b"x") * 9 + FILE + END, 400),
         (part("file", b"", "a.json") + END, 400),
@@ -134,7 +135,7 @@ FILE: Final = part("file", b"x", "a.json")
         (END[:7] + b"\r\nno form at all\r\n\r\n", 400),
         (part("file", b"x" * (MOST_MIB * MIB), "a.json") + END, 413),
     ],
-    ids=range(21),
+    ids=range(22),
 )
 def test_a_form_that_is_not_right_gives_its_ticket_back(
     sends: MakeSender, alice: Person, owner: Rows, uploads: TestClient, rest: bytes, code: int

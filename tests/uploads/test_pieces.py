@@ -96,6 +96,7 @@ def test_a_ticket_is_for_one_upload(sends: MakeSender, alice: Person) -> None:
         ({"Upload_Metadata": metadata("x", format="../x")}, 400, "format"),
         ({"Upload_Metadata": metadata("x", format="netflix:")}, 400, "format"),
         ({"Upload_Metadata": metadata("x", format="netflix:a\nb")}, 400, "format"),
+        ({"Upload_Metadata": metadata("x", format="gpx:Ben")}, 400, "format"),
         ({"Tus_Resumable": "0.2.2"}, 412, None),
     ],
 )
