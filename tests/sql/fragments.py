@@ -23,7 +23,7 @@ _STEP: Final = re.compile(
     re.MULTILINE,
 )
 _NOT_A_TABLE: Final = re.compile(r"(\bextract\(\s*\w+|\bdistinct)\s+from\b")
-_REFERENCE: Final = re.compile(r"\b(?:from|join)\s+(?!lateral\b)(\w+)\b(?![.(])")
+_REFERENCE: Final = re.compile(r"\b(?:from|join)\s+(?!lateral\b|rows\s+from\b)(\w+)\b(?![.(])")
 _RETURNED: Final = re.compile(r"\breturning\s+(.*)\Z", re.DOTALL)
 _PARENTHESIS: Final = re.compile(r"[()]")
 _SELECTED: Final = re.compile(

@@ -113,6 +113,7 @@ def test_a_fragment_that_lacks_what_it_needs_is_refused_by_name(
             "b as (\n    select extract(epoch from n), n is distinct from 1, 'from c' from t.c\n),",
             None,
         ),
+        ("b as (\n    select n from rows from (unnest(array[1])) as sent (n)\n),", None),
     ],
 )
 def test_a_fragment_with_a_wrong_header_is_refused(

@@ -56,31 +56,7 @@ select %(user_id)s,
  order by sent.metric_type collate "C"
     on conflict do nothing
 
--- fragment: sent_samples
-rows from (
-    unnest(%(key)s::text[]),
-    unnest(%(id)s::uuid[]),
-    unnest(%(metric_type)s::text[]),
-    unnest(%(sensor)s::integer[]),
-    unnest(%(started_at)s::timestamptz[]),
-    unnest(%(ended_at)s::timestamptz[]),
-    unnest(%(value)s::double precision[]),
-    unnest(%(utc_offset)s::text[])
-) as sent (
-    key,
-    id,
-    metric_type,
-    sensor,
-    started_at,
-    ended_at,
-    value,
-    utc_offset
-)
-
--- name: add_new_samples
--- Writes measurements, which have different keys. No row: some may be known, because a known key lies between the first
--- and the last of them of one metric. This spares the search for each key by `add_samples`. A key that another transaction
--- adds at this moment violates the constraint.
+-- fragment: insert_samples
 insert into health.sample (
     user_id,
     sample_id,
@@ -107,8 +83,31 @@ select %(user_id)s,
        sent.value,
        sent.utc_offset,
        false
-  from
---include sent_samples
+  from rows from (
+           unnest(%(key)s::text[]),
+           unnest(%(id)s::uuid[]),
+           unnest(%(metric_type)s::text[]),
+           unnest(%(sensor)s::integer[]),
+           unnest(%(started_at)s::timestamptz[]),
+           unnest(%(ended_at)s::timestamptz[]),
+           unnest(%(value)s::double precision[]),
+           unnest(%(utc_offset)s::text[])
+       ) as sent (
+           key,
+           id,
+           metric_type,
+           sensor,
+           started_at,
+           ended_at,
+           value,
+           utc_offset
+       )
+
+-- name: add_new_samples
+-- Writes measurements, which have different keys. No row: some may be known, because a known key lies between the first
+-- and the last of them of one metric. This spares the search for each key by `add_samples`. A key that another transaction
+-- adds at this moment violates the constraint.
+--include insert_samples
  where not exists (
            select
              from (
@@ -132,34 +131,7 @@ select %(user_id)s,
 -- name: add_samples
 -- Writes measurements; the number of rows is that of the new ones. The first wins: what was measured does not
 -- change.
-insert into health.sample (
-    user_id,
-    sample_id,
-    source,
-    provider_key,
-    import_id,
-    metric_type,
-    source_id,
-    started_at,
-    ended_at,
-    value,
-    utc_offset,
-    is_daily_total
-)
-select %(user_id)s,
-       sent.id,
-       %(source)s,
-       sent.key,
-       %(import_id)s,
-       sent.metric_type,
-       (%(sensor_ids)s::uuid[])[sent.sensor],
-       sent.started_at,
-       sent.ended_at,
-       sent.value,
-       sent.utc_offset,
-       false
-  from
---include sent_samples
+--include insert_samples
  order by sent.key collate "C"
     on conflict (user_id, source, provider_key) do nothing
 
@@ -252,29 +224,7 @@ select provider_key,
        is_new
   from written
 
--- fragment: sent_heart_rates
-rows from (
-    unnest(%(key)s::text[]),
-    unnest(%(id)s::uuid[]),
-    unnest(%(recorded_at)s::timestamptz[]),
-    unnest(%(bpm)s::integer[]),
-    json_array_elements_text(%(rr_intervals_ms)s::json),
-    json_array_elements_text(%(contact)s::json),
-    unnest(%(sensor)s::integer[])
-) as sent (
-    key,
-    id,
-    recorded_at,
-    bpm,
-    rr_intervals_ms,
-    contact,
-    sensor
-)
-
--- name: add_new_heart_rates
--- Writes heart rates, which have different keys. No row: some may be known, because a known key lies between the first
--- and the last of them. This spares the search for each key by `add_heart_rates`. A key that another transaction
--- adds at this moment violates the constraint.
+-- fragment: insert_heart_rates
 insert into health.heart_rate (
     user_id,
     heart_rate_id,
@@ -297,8 +247,29 @@ select %(user_id)s,
        coalesce(sent.rr_intervals_ms::integer[], '{}'),
        sent.contact::boolean,
        (%(sensor_ids)s::uuid[])[sent.sensor]
-  from
---include sent_heart_rates
+  from rows from (
+           unnest(%(key)s::text[]),
+           unnest(%(id)s::uuid[]),
+           unnest(%(recorded_at)s::timestamptz[]),
+           unnest(%(bpm)s::integer[]),
+           json_array_elements_text(%(rr_intervals_ms)s::json),
+           json_array_elements_text(%(contact)s::json),
+           unnest(%(sensor)s::integer[])
+       ) as sent (
+           key,
+           id,
+           recorded_at,
+           bpm,
+           rr_intervals_ms,
+           contact,
+           sensor
+       )
+
+-- name: add_new_heart_rates
+-- Writes heart rates, which have different keys. No row: some may be known, because a known key lies between the first
+-- and the last of them. This spares the search for each key by `add_heart_rates`. A key that another transaction
+-- adds at this moment violates the constraint.
+--include insert_heart_rates
  where not exists (
            select
              from (
@@ -320,30 +291,7 @@ select %(user_id)s,
 
 -- name: add_heart_rates
 -- Writes heart rates; the number of rows is that of the new ones. The first wins, as of measurements.
-insert into health.heart_rate (
-    user_id,
-    heart_rate_id,
-    source,
-    provider_key,
-    import_id,
-    recorded_at,
-    bpm,
-    rr_intervals_ms,
-    contact,
-    source_id
-)
-select %(user_id)s,
-       sent.id,
-       %(source)s,
-       sent.key,
-       %(import_id)s,
-       sent.recorded_at,
-       sent.bpm::smallint,
-       coalesce(sent.rr_intervals_ms::integer[], '{}'),
-       sent.contact::boolean,
-       (%(sensor_ids)s::uuid[])[sent.sensor]
-  from
---include sent_heart_rates
+--include insert_heart_rates
  order by sent.key collate "C"
     on conflict (user_id, source, provider_key) do nothing
 

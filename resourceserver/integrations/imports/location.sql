@@ -124,43 +124,7 @@ select place_id,
    and source = %(source)s
    and provider_key = any (%(keys)s::text[])
 
--- fragment: sent_points
-rows from (
-    unnest(%(key)s::text[]),
-    unnest(%(id)s::uuid[]),
-    unnest(%(device)s::integer[]),
-    unnest(%(recorded_at)s::timestamptz[]),
-    unnest(%(latitude)s::double precision[]),
-    unnest(%(longitude)s::double precision[]),
-    unnest(%(accuracy_m)s::double precision[]),
-    unnest(%(altitude_m)s::double precision[]),
-    unnest(%(vertical_accuracy_m)s::double precision[]),
-    unnest(%(speed_mps)s::double precision[]),
-    unnest(%(course_deg)s::double precision[]),
-    unnest(%(battery_percent)s::integer[]),
-    unnest(%(activity)s::text[]),
-    unnest(%(timezone)s::text[])
-) as sent (
-    key,
-    id,
-    device,
-    recorded_at,
-    latitude,
-    longitude,
-    accuracy_m,
-    altitude_m,
-    vertical_accuracy_m,
-    speed_mps,
-    course_deg,
-    battery_percent,
-    activity,
-    timezone
-)
-
--- name: add_new_points
--- Writes points, which have different keys. No row: some may be known, because a known key lies between the first
--- and the last of them. This spares the search for each key by `add_points`. A key that another transaction
--- adds at this moment violates the constraint.
+-- fragment: insert_points
 insert into location.point (
     user_id,
     point_id,
@@ -197,8 +161,43 @@ select %(user_id)s,
        sent.battery_percent::smallint,
        sent.activity,
        sent.timezone
-  from
---include sent_points
+  from rows from (
+           unnest(%(key)s::text[]),
+           unnest(%(id)s::uuid[]),
+           unnest(%(device)s::integer[]),
+           unnest(%(recorded_at)s::timestamptz[]),
+           unnest(%(latitude)s::double precision[]),
+           unnest(%(longitude)s::double precision[]),
+           unnest(%(accuracy_m)s::double precision[]),
+           unnest(%(altitude_m)s::double precision[]),
+           unnest(%(vertical_accuracy_m)s::double precision[]),
+           unnest(%(speed_mps)s::double precision[]),
+           unnest(%(course_deg)s::double precision[]),
+           unnest(%(battery_percent)s::integer[]),
+           unnest(%(activity)s::text[]),
+           unnest(%(timezone)s::text[])
+       ) as sent (
+           key,
+           id,
+           device,
+           recorded_at,
+           latitude,
+           longitude,
+           accuracy_m,
+           altitude_m,
+           vertical_accuracy_m,
+           speed_mps,
+           course_deg,
+           battery_percent,
+           activity,
+           timezone
+       )
+
+-- name: add_new_points
+-- Writes points, which have different keys. No row: some may be known, because a known key lies between the first
+-- and the last of them. This spares the search for each key by `add_points`. A key that another transaction
+-- adds at this moment violates the constraint.
+--include insert_points
  where not exists (
            select
              from (
@@ -222,44 +221,7 @@ select %(user_id)s,
 -- Writes points, and returns the number of the new ones and their days. The first wins: where a person was does not
 -- change.
 with added as (
-    insert into location.point (
-        user_id,
-        point_id,
-        source,
-        provider_key,
-        import_id,
-        device_id,
-        recorded_at,
-        latitude,
-        longitude,
-        accuracy_m,
-        altitude_m,
-        vertical_accuracy_m,
-        speed_mps,
-        course_deg,
-        battery_percent,
-        activity,
-        timezone
-    )
-    select %(user_id)s,
-           sent.id,
-           %(source)s,
-           sent.key,
-           %(import_id)s,
-           (%(device_ids)s::uuid[])[sent.device],
-           sent.recorded_at,
-           sent.latitude,
-           sent.longitude,
-           sent.accuracy_m,
-           sent.altitude_m,
-           sent.vertical_accuracy_m,
-           sent.speed_mps,
-           sent.course_deg,
-           sent.battery_percent::smallint,
-           sent.activity,
-           sent.timezone
-      from
---include sent_points
+--include insert_points
      order by sent.key collate "C"
         on conflict (user_id, source, provider_key) do nothing
     returning recorded_at
