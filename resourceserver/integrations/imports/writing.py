@@ -134,9 +134,9 @@ def _add_new(target: Target, source: str, kind: str, values: Mapping[str, Any]) 
     return True
 
 
-def _are_distinct(rows: Rows) -> bool:
+def _are_distinct(keys: Sequence[str]) -> bool:
     """Return whether no two records have one key."""
-    return len({row[0] for row in rows}) == len(rows)
+    return len(set(keys)) == len(keys)
 
 
 Writer = Callable[[Target, str, Any], Written]
@@ -212,12 +212,16 @@ _CONVERTERS: Final[Mapping[str, Callable[[Iterable[Any]], list[Any]]]] = {
 }
 
 
+def _by_field(rows: Rows) -> dict[str, tuple[Any, ...]]:
+    """Return the values of each field."""
+    return dict(zip(rows[0]._fields, zip(*rows, strict=True), strict=True))
+
+
 def columns(rows: Rows, skip: tuple[str, ...] = ()) -> dict[str, str]:
     """Return a JSON array for each field of ``rows`` but those of ``skip``, and one of new ids."""
-    named = dict(zip(rows[0]._fields, zip(*rows, strict=True), strict=True))
     values = {
         name: _array(_CONVERTERS.get(name, list)(column))
-        for name, column in named.items()
+        for name, column in _by_field(rows).items()
         if name not in skip
     }
     return values | {"id": compact([str(UUID(bytes=each)) for each in new_ids(len(rows))])}
@@ -238,10 +242,12 @@ _ARRAYS: Final[Mapping[str, Callable[[Sequence[Any]], Any]]] = {
 """How the columns of frequent types are sent."""
 
 
-def _frequent_columns(rows: Rows, skip: tuple[str, ...] = ()) -> dict[str, Any]:
+def _frequent_columns(
+    by_field: Mapping[str, tuple[Any, ...]], skip: tuple[str, ...] = ()
+) -> dict[str, Any]:
     """Return what ``columns`` does, as arrays of Postgres where ``_ARRAYS`` has the name."""
-    values: dict[str, Any] = {"id": arrays.ids(new_ids(len(rows)))}
-    for name, column in zip(rows[0]._fields, zip(*rows, strict=True), strict=True):
+    values: dict[str, Any] = {"id": arrays.ids(new_ids(len(by_field["key"])))}
+    for name, column in by_field.items():
         if name in _ARRAYS:
             values[name] = _ARRAYS[name](column)
         elif name not in skip:
@@ -309,10 +315,11 @@ def measured(target: Target, source: str, rows: Rows) -> dict[str, Any]:
 
 def _prepare_measured(rows: Rows) -> Prepared:
     """Return heart rates, or measurements of which none is a total of a day."""
-    sensors, indexes = _places(row.sensor for row in rows)
-    values = _frequent_columns(rows, skip=("sensor", "is_daily_total"))
+    by_field = _by_field(rows)
+    sensors, indexes = _places(by_field["sensor"])
+    values = _frequent_columns(by_field, skip=("sensor", "is_daily_total"))
     values["sensor"] = arrays.integers(indexes)
-    return Prepared(values, sensors, len(rows), _are_distinct(rows))
+    return Prepared(values, sensors, len(rows), _are_distinct(by_field["key"]))
 
 
 class Samples(NamedTuple):
@@ -425,18 +432,21 @@ class Points(NamedTuple):
 
 def _prepare_points(rows: Rows) -> Points:
     """Return points as their statement takes them."""
-    _, recorded_at, latitudes, longitudes, *_, devices, platforms = zip(*rows, strict=True)
+    by_field = _by_field(rows)
+    devices = by_field["device"]
     _, indexes = _places(devices)
-    values = _frequent_columns(rows, skip=("device", "platform")) | {
+    values = _frequent_columns(by_field, skip=("device", "platform")) | {
         "device": arrays.integers(indexes),
-        "timezone": arrays.texts(list(map(zones.zone, latitudes, longitudes))),
+        "timezone": arrays.texts(
+            list(map(zones.zone, by_field["latitude"], by_field["longitude"]))
+        ),
     }
-    days = {(at - _EPOCH).days for at in recorded_at}
+    days = {(at - _EPOCH).days for at in by_field["recorded_at"]}
     return Points(
         values,
-        dict(zip(devices, platforms, strict=True)),
+        dict(zip(devices, by_field["platform"], strict=True)),
         len(rows),
-        _are_distinct(rows),
+        _are_distinct(by_field["key"]),
         frozenset(_EPOCH.date() + timedelta(days=day) for day in days),
     )
 
