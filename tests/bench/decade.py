@@ -120,6 +120,7 @@ def bring(chosen: Settings, path: Path, email: str) -> tuple[dict[str, Any], flo
         most_mb = 0.0
         while process.poll() is None:
             # What the system notes of an ended process counts what this one had when it began.
+            # So it is asked twenty times a second while it runs: its last figure is the largest.
             most_mb = max(most_mb, _most_memory_mb(process.pid))
             time.sleep(0.05)
     took_s = time.perf_counter() - started
