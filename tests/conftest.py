@@ -152,9 +152,12 @@ def pytest_configure(config: pytest.Config) -> None:
     # Nothing of what is collected becomes garbage, so looking for it takes a tenth of the time for nothing.
     gc.disable()
     config.pluginmanager.register(WorkerSetup())
-    # In the background of a script SIGINT is ignored, and each program of a test would inherit that.
+    # In the background of a script SIGINT is ignored, and after nohup SIGHUP. Each program of a test would
+    # inherit that, but not a handler.
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda *_: None)
     if not hasattr(config, "workerinput"):
         signal.signal(signal.SIGTERM, partial(interrupt, config))
 

@@ -24,6 +24,16 @@ def postmaster_of(directory: Path) -> int | None:
     return None
 
 
+# Fails where the run itself is started with one of them ignored, as by nohup, and passes that on.
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT, signal.SIGTERM])
+def test_programs_of_tests_ignore_no_signal(number: signal.Signals) -> None:
+    ask = f"import signal; print(signal.getsignal({number:d}) == signal.SIG_IGN)"
+
+    printed = subprocess.check_output([sys.executable, "-I", "-S", "-c", ask], text=True)
+
+    assert printed == "False\n"
+
+
 @pytest.fixture
 def directory() -> Iterator[Path]:
     """A directory that the server's own account can reach; it cannot reach pytest's."""
