@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import cache
+from functools import cache, partial
 from ipaddress import ip_address
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,6 +23,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from shared.fetcher import Fetcher
+from tests.accepting import accepting
 
 LOOPBACK: Final = "127.0.0.1"
 NAMES: Final = ("calendar.example", "other.example", "xn--bcher-kva.example")
@@ -83,12 +84,8 @@ def host(answer: Answer, names: Sequence[str] = (*NAMES, LOOPBACK)) -> Iterator[
     context.sni_callback = _keep_server_name
     with closing(socket.create_server((LOOPBACK, 0))) as listener:
         running = Host(listener.getsockname()[1])
-        threading.Thread(
-            target=_serve, args=(listener, context, running, answer), daemon=True
-        ).start()
-        yield running
-        # A listener that is only closed would keep its thread in accept().
-        listener.shutdown(socket.SHUT_RDWR)
+        with accepting(listener, partial(_serve_one, context, running, answer)):
+            yield running
 
 
 def trust() -> ssl.SSLContext:
@@ -99,17 +96,8 @@ def trust() -> ssl.SSLContext:
     return context
 
 
-def _serve(listener: socket.socket, context: ssl.SSLContext, running: Host, answer: Answer) -> None:
-    with suppress(OSError):
-        while True:
-            connection, _ = listener.accept()
-            threading.Thread(
-                target=_serve_one, args=(connection, context, running, answer), daemon=True
-            ).start()
-
-
 def _serve_one(
-    connection: socket.socket, context: ssl.SSLContext, running: Host, answer: Answer
+    context: ssl.SSLContext, running: Host, answer: Answer, connection: socket.socket
 ) -> None:
     """Answer one request, unless the client breaks off before."""
     connection.settimeout(30)

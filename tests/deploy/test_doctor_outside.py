@@ -6,7 +6,6 @@ import shutil
 import socket
 import ssl
 import subprocess
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
@@ -23,6 +22,7 @@ from deploy.doctor.outside import Service
 from deploy.doctor.web import Site
 from shared.settings import Settings
 from tests import https, processes
+from tests.accepting import accepting
 from tests.deploy.runner import SELF
 from tests.waiting import wait_for
 
@@ -248,17 +248,11 @@ def answering(
             connection.sendall(answer)
             connection.close()
 
-    def accept() -> None:
-        with suppress(OSError):
-            while True:
-                connection, _ = listener.accept()
-                threading.Thread(target=serve, args=(connection,), daemon=True).start()
-
-    with closing(socket.create_server((LOOPBACK, 0))) as listener:
-        threading.Thread(target=accept, daemon=True).start()
+    with (
+        closing(socket.create_server((LOOPBACK, 0))) as listener,
+        accepting(listener, serve),
+    ):
         yield listener.getsockname()[1]
-        # A listener that is only closed would keep its thread in accept().
-        listener.shutdown(socket.SHUT_RDWR)
 
 
 def test_a_clock_that_is_an_hour_late(served: processes.Service) -> None:

@@ -11,6 +11,8 @@ from typing import Literal
 
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from tests.accepting import accepting
+
 Direction = Literal["asked", "answered"]
 """Towards Postgres, and back."""
 
@@ -88,24 +90,25 @@ class Proxy:
         for flow in self.flows:
             flow.set()
 
-    def accept(self, listener: socket.socket) -> None:
-        """Accept connections until ``listener`` is closed."""
-        while True:
-            try:
-                near, _ = listener.accept()
-            except OSError:
+    def forward(self, near: socket.socket) -> None:
+        """Forward an accepted connection to Postgres until both directions have ended."""
+        with self._lock:
+            far = None if self.is_cut else self._connect()
+            if far is None:
+                self.refused += 1
+                near.close()
                 return
-            with self._lock:
-                far = None if self.is_cut else self._connect()
-                if far is None:
-                    self.refused += 1
-                    near.close()
-                    continue
-                self.open_sockets += [near, far]
-            for way in ((near, far, "asked"), (far, near, "answered")):
-                threading.Thread(
-                    target=self._pump, args=(*way, self.flows[-1]), daemon=True
-                ).start()
+            self.open_sockets += [near, far]
+            flow = self.flows[-1]
+        answers = threading.Thread(
+            target=self._pump, args=(far, near, "answered", flow), daemon=True
+        )
+        answers.start()
+        self._pump(near, far, "asked", flow)
+        # A thread that reads from a number must not find another connection under it.
+        answers.join()
+        near.close()
+        far.close()
 
     def _connect(self) -> socket.socket | None:
         """Return a connection to Postgres, None if it does not listen."""
@@ -140,9 +143,7 @@ class Proxy:
                     flow.wait()
                     target.sendall(data[ahead:])
         for each in (source, target):
-            # Closed alone, it would stay open for as long as the other direction waits on it.
             _shut(each)
-            each.close()
 
     def _take(self, direction: Direction, size: int) -> tuple[Trap | None, int]:
         """Return the action that ``size`` more bytes start, and how many of them come before it."""
@@ -176,9 +177,7 @@ def proxy(database_url: str) -> Iterator[Proxy]:
         way.restore()
         listener.bind(f"{directory}/.s.PGSQL.5432")
         listener.listen()
-        threading.Thread(target=way.accept, args=(listener,), daemon=True).start()
-        yield way
-        # Accepting ends only when the socket is shut down; closing it does not interrupt a thread.
-        listener.shutdown(socket.SHUT_RDWR)
+        with accepting(listener, way.forward):
+            yield way
         way.restore()
         way.cut()
