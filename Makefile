@@ -80,7 +80,7 @@ endif
 screenshots: .venv/.dev chromium ## Take pictures of every page into screenshots/
 	@$(BIN)/python -m tests.browser.screenshots screenshots
 
-proof: .venv/.dev chromium pgbouncer $(if $(filter bounded,$(PROFILE)),,$(INSTALLED)) ## Run properties with thousands of examples, long tests, and tests with foreign programs (PROFILE=bounded: a hundred examples alone, in three to four minutes)
+proof: .venv/.dev chromium pgbouncer $(if $(filter bounded,$(PROFILE)),,$(INSTALLED)) ## Run properties with thousands of examples, long tests, and tests with foreign programs (PROFILE=bounded: 64 examples alone, in two minutes)
 	@$(PYTEST) -m "$(MARKS)" --hypothesis-profile=$(PROFILE)
 
 
@@ -90,7 +90,7 @@ openapi: .venv/.dev ## Write docs/openapi.json again, the copy of the OpenAPI de
 settings: .venv/.dev ## Write deploy/svc.env.example again, the sample of all settings
 	@$(BIN)/svc settings > deploy/svc.env.example
 
-test-oldest: .venv/.dev ## Run the tests of SQL on PostgreSQL 15
+test-oldest: .venv/.dev ## Run the tests of SQL, endpoints, OAuth, pages, commands and tools on PostgreSQL 15
 	@tests/oldest.sh $(ONLY)
 
 POOLED := tests/sql tests/oauth tests/endpoints tests/ingest tests/worker
