@@ -7,6 +7,7 @@ lead through it, in transaction mode, and the owner's login leads to PostgreSQL 
 import os
 import pwd
 import shutil
+import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -62,8 +63,15 @@ def pooler(server: str, passwords: Mapping[str, str], mode: str = "transaction")
             stderr=subprocess.DEVNULL,
         )
         try:
-            wait_for((directory / f".s.PGSQL.{_PORT}").exists, "PgBouncer listens")
+            socket_file = directory / f".s.PGSQL.{_PORT}"
+            wait_for(lambda: _answers(socket_file), "PgBouncer listens")
             yield make_conninfo(host=str(directory), port=_PORT)
         finally:
             process.terminate()
             process.wait(timeout=30)
+
+
+def _answers(socket_file: Path) -> bool:
+    """Tell whether something accepts connections at a socket, which it creates a moment before."""
+    with socket.socket(socket.AF_UNIX) as client:
+        return client.connect_ex(str(socket_file)) == 0
