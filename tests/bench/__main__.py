@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -34,7 +35,7 @@ from resourceserver.endpoints import ENDPOINTS
 from shared import SCHEMA_VERSION, database, tokens
 from shared.listening import port_of
 from shared.settings import Settings
-from tests import processes
+from tests import conftest, processes
 from tests.bench import assistants, scratch
 from tests.bench.ingest import Contest, memory
 from tests.bench.load import Order
@@ -59,10 +60,11 @@ def http(port: int, requests: Callable[[], list[str]]) -> Callable[[], float]:
     return run
 
 
-def getting(path: str, token: str | None = None) -> Callable[[], list[str]]:
-    """Return a function with a request for ``path`` on every connection."""
-    authorization = f"Authorization: Bearer {token}\r\n" if token else ""
-    return lambda: [f"GET {path} HTTP/1.1\r\nHost: localhost\r\n{authorization}\r\n"] * CONNECTIONS
+def getting(path: str, *given: str) -> Callable[[], list[str]]:
+    """Return a function with a request for ``path`` on every connection; the tokens take turns."""
+    headers = [f"Authorization: Bearer {token}\r\n" for token in given] or [""]
+    requests = [f"GET {path} HTTP/1.1\r\nHost: localhost\r\n{header}\r\n" for header in headers]
+    return lambda: list(islice(cycle(requests), CONNECTIONS))
 
 
 @dataclass(frozen=True)
@@ -257,6 +259,11 @@ def bench(directory: Path) -> None:
         ):
             alice = person(owner)
             text = alice.token("read:profile")
+            # Further requests of one person give way, so each connection is that of another person.
+            others = [
+                each.token("read:profile")
+                for each in (conftest.person(owner, f"person{n}") for n in range(1, CONNECTIONS))
+            ]
             refreshing = Refreshing(owner, alice.user_id)
             auth_port, base_port = (port_of(url) for url in (service.auth_url, service.base_url))
             memory(owner, base_port, service.resource_pid)
@@ -271,8 +278,9 @@ def bench(directory: Path) -> None:
                     "refresh probe": http(probe_port, refreshing),
                     "refresh bare": http(auth_port, getting(processes.METADATA)),
                     **foreign,
-                    "me": http(base_port, getting("/api/v1/me", text)),
-                    "me probe": http(probe_port, getting("/api/v1/me", text)),
+                    "me": http(base_port, getting("/api/v1/me", text, *others)),
+                    "me of one": http(base_port, getting("/api/v1/me", text)),
+                    "me probe": http(probe_port, getting("/api/v1/me", text, *others)),
                     "me pgbench": same_statements(service.settings, directory, text),
                     **assistants.contestants(alice, partial(http, assistants_port), CONNECTIONS),
                     "wrong": RefusedSignIn(browser, owner, alice.email),
@@ -290,7 +298,8 @@ def bench(directory: Path) -> None:
         {
             "bare": "bare route, no middleware, no log",
             "simplest": f"GET {RESOURCE_METADATA}",
-            "me": "GET /api/v1/me",
+            "me": "GET /api/v1/me, each connection another person",
+            "me of one": "GET /api/v1/me, all connections of one person",
         },
         of_first=True,
     )
