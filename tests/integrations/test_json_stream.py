@@ -120,3 +120,57 @@ def test_the_encodings_that_are_met_are_read(content: bytes) -> None:
 
 def test_bytes_that_are_no_text_are_replaced() -> None:
     assert list(items(MemoryFile(b'["a\xff\x00b", NaN]'), "item")) == ["a\ufffd\0b", None]
+
+
+OBJECTS: list[Any] = [
+    {"a": number, "b": [{"a": number}, {"a": [{"a": "}, {"}]}], "c": "é\\" * (number % 3)}
+    for number in range(40)
+]
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize("length", [10, 100, 1000, 10_000])
+@pytest.mark.parametrize("chunk_length", [3, 500, 10**6])
+def test_objects_decoded_in_blocks_are_those_decoded_one_by_one(
+    monkeypatch: pytest.MonkeyPatch, indent: int | None, length: int, chunk_length: int
+) -> None:
+    monkeypatch.setattr(json_stream, "BLOCK_LENGTH", length)
+    monkeypatch.setattr(json_stream, "CHUNK_LENGTH", chunk_length)
+    mixed = [*OBJECTS, [], None, 7, *OBJECTS, {}, "text", {"a": {}}, *OBJECTS]
+    arrays = {"x": OBJECTS, "y": mixed, "z": OBJECTS}
+
+    found = values_of(json.dumps(arrays, indent=indent), "x.item", "y.item", "z.item")
+
+    assert found == ([*OBJECTS, *mixed, *OBJECTS], None)
+
+
+def test_broken_json_reads_as_far_with_blocks_as_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = [json.dumps(each) for each in OBJECTS]
+    for number, broken in enumerate(['{"a": 1, nope}', '{"a": [}]}', '{"a": "', "]", "}, {"] * 8):
+        text = f"[{', '.join([*written[:number], broken, *written[number:]])}]"
+        outcomes = []
+        for length in (0, 100, 10_000):
+            monkeypatch.setattr(json_stream, "BLOCK_LENGTH", length)
+            outcomes.append(values_of(text, "item"))
+
+        assert outcomes[0][0][:number] == OBJECTS[:number]
+        assert outcomes[0][1] is None or "the file is no JSON" in outcomes[0][1]
+        assert outcomes[1] == outcomes[2] == outcomes[0]
+
+
+def test_a_long_array_is_decoded_in_few_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    count = 0
+    decode = json.JSONDecoder.raw_decode
+
+    def note(self: json.JSONDecoder, text: str, at: int) -> Any:
+        nonlocal count
+        count += 1
+        return decode(self, text, at)
+
+    monkeypatch.setattr(json.JSONDecoder, "raw_decode", note)
+    many = [{"name": number, "within": [{"a": 1}, {"a": 2}]} for number in range(5000)]
+
+    values, _ = values_of(json.dumps({"x": many}), "x.item")
+
+    assert values == many
+    assert count < len(many) / 10
