@@ -16,8 +16,8 @@ Paths without times (``waypointPath``) are left out.
 
 import re
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
-from functools import lru_cache
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache, partial
 from typing import Any, Final
 
 from resourceserver.integrations import values
@@ -57,24 +57,42 @@ def _read_records(file: File, _person: Person) -> Records:
 
 
 def _record(given: dict[str, Any]) -> Point:
-    time = given.get("timestamp")
+    get = given.get
+    time = get("timestamp")
     at = _at_ms(given) if time is None else _instant(time)
-    altitude = given.get("altitude")
-    tag, platform, form = given.get("deviceTag"), given.get("platformType"), given.get("formFactor")
-    return Point(
-        str(instant_ms(at)),
-        at,
-        _degrees(given.get("latitudeE7"), 90),
-        _degrees(given.get("longitudeE7"), 180),
-        _measure(given.get("accuracy")),
-        altitude if type(altitude) is int else values.number(altitude),
-        _measure(given.get("verticalAccuracy")),
-        _measure(given.get("velocity")),
-        _measure(given.get("heading")),
-        None,
-        _likely_activity(given.get("activity")),
-        _device(tag, str(platform), str(form)) if isinstance(tag, int | str) else None,
+    latitude, longitude = get("latitudeE7"), get("longitudeE7")
+    accuracy, altitude = get("accuracy"), get("altitude")
+    deviation, speed, course = get("verticalAccuracy"), get("velocity"), get("heading")
+    # What nearly all records have is taken here, since each call takes a tenth of the time of a record.
+    return _new_point(
+        (
+            str((at - _EPOCH) // _MILLISECOND),
+            at,
+            latitude / 1e7
+            if type(latitude) is int and -_90_DEGREES <= latitude <= _90_DEGREES
+            else _degrees(latitude, 90),
+            longitude / 1e7
+            if type(longitude) is int and -_180_DEGREES <= longitude <= _180_DEGREES
+            else _degrees(longitude, 180),
+            accuracy if type(accuracy) is int and accuracy >= 0 else _measure(accuracy),
+            altitude if altitude is None or type(altitude) is int else values.number(altitude),
+            deviation if type(deviation) is int and deviation >= 0 else _measure(deviation),
+            None if speed is None else _measure(speed),
+            None if course is None else _measure(course),
+            None,
+            _likely_activity(given["activity"]) if "activity" in given else None,
+            _device_of(get("deviceTag"), get("platformType"), get("formFactor")),
+            None,
+        )
     )
+
+
+_new_point: Final[Callable[[tuple[Any, ...]], Point]] = partial(tuple.__new__, Point)
+"""Makes a point of the values of all its fields, in half the time that calling the type takes."""
+_90_DEGREES: Final = 90 * 10**7
+_180_DEGREES: Final = 180 * 10**7
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 def _instant(written: Any) -> datetime:
@@ -98,6 +116,14 @@ def _likely_activity(scans: Any) -> str | None:
         return _activity(scans[0]["activity"][0]["type"])
     except (LookupError, TypeError):
         return None
+
+
+def _device_of(tag: Any, platform: Any, form: Any) -> str | None:
+    if not isinstance(tag, int | str):
+        return None
+    if type(platform) is str and type(form) is str:
+        return _device(tag, platform, form)
+    return _device(tag, str(platform), str(form))
 
 
 @lru_cache(maxsize=1000)
