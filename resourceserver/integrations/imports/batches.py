@@ -67,6 +67,20 @@ class Batch:
         self.first_at, self.last_at = min(starts, default=None), max(starts, default=None)
         return self
 
+    def check_columns(self) -> Self:
+        """Check the records of which only texts were checked; return the batch."""
+        for kind, (_, are_usual) in checks.COLUMNS.items():
+            rows = self.rows.get((kind, None))
+            if rows is None or are_usual(rows):
+                continue
+            del self.rows[kind, None]
+            for row in rows:
+                if checks.QUICK[kind](row):
+                    self.rows.setdefault((kind, None), []).append(row)
+                else:
+                    self.take(row)
+        return self
+
     def take(self, item: Any) -> None:
         """Check an item, and add it or count it as refused; ``count`` is the caller's."""
         if isinstance(item, Refused):

@@ -237,22 +237,31 @@ def _batches(
     form: Format, member: Member, person: Person, done: int, problem: list[str]
 ) -> Iterator[Batch]:
     """Yield the records of a member in batches; ``problem`` gets why it cannot be read to its end."""
-    batch = Batch()
+    batch, count = Batch(), 0
+    kind: type | None = None
+    check: Callable[[Any], bool] | None = None
+    rows: list[Any] | None = None
     try:
         for item in islice(form.read(member, person), done, None):
+            if type(item) is not kind:
+                kind, rows = type(item), None
+                check = (
+                    checks.COLUMNS[kind][0] if kind in checks.COLUMNS else checks.QUICK.get(kind)
+                )
+            count += 1
             # A short way for the types of which files have millions.
-            check = checks.QUICK.get(type(item))
             if check is not None and check(item):
-                rows = batch.rows.get((type(item), None))
                 if rows is None:
-                    rows = batch.rows[type(item), None] = []
+                    rows = batch.rows.setdefault((kind, None), [])
                 rows.append(item)
+                is_full = count >= BATCH
             else:
                 batch.take(item)
-            batch.count += 1
-            if batch.count >= BATCH or batch.weight >= HEAVIEST:
-                yield batch.finished()
-                batch = Batch()
+                is_full = count >= BATCH or batch.weight >= HEAVIEST
+            if is_full:
+                batch.count = count
+                yield batch.check_columns().finished()
+                batch, count, rows = Batch(), 0, None
     except Unreadable as error:
         problem.append(str(error))
     except (KeyboardInterrupt, GeneratorExit):
@@ -260,8 +269,9 @@ def _batches(
     except Exception as error:
         # A reader may meet anything. What it yielded before stays.
         problem.append(f"the reader of {form.name} failed: {type(error).__name__}: {error}"[:500])
-    if batch.count:
-        yield batch.finished()
+    if count:
+        batch.count = count
+        yield batch.check_columns().finished()
 
 
 @dataclass
