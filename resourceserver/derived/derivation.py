@@ -337,20 +337,22 @@ async def _search(worker: Connection, user_id: UUID, window: _Window) -> _Search
             intervals = iter([*stated, (2**63, 0)])
             begins, until = next(intervals)
             for at, latitude, longitude, accuracy_m in points:
-                while begins <= at:
-                    covered = max(covered, until)
-                    search.stays += found.cut(begins, covered)
-                    if begins >= ends_at:
-                        search.ends_at = _instant(begins)
-                        return search
-                    begins, until = next(intervals)
-                known_at = max(known_at, covered)
+                if begins <= at:
+                    while begins <= at:
+                        covered = max(covered, until)
+                        search.stays += found.cut(begins, covered)
+                        if begins >= ends_at:
+                            search.ends_at = _instant(begins)
+                            return search
+                        begins, until = next(intervals)
+                    known_at = max(known_at, covered)
                 if at - known_at > GAP:
                     # Whatever the marked days hold, the search begins anew at this point.
                     search.ends_at = _instant(at)
                     search.stays += found.finish()
                     return search
-                known_at = max(known_at, at)
+                if at > known_at:  # noqa: PLR1730 -- a call for each point takes longer
+                    known_at = at
                 if at < covered:
                     continue
                 stay = found.add(at, latitude, longitude, accuracy_m)

@@ -79,6 +79,24 @@ def square(one: Vector, other: Vector) -> float:
     return x * x + y * y + z * z
 
 
+_Box = tuple[float, float, float, float]
+"""Degrees of the northern, eastern, southern and western edge."""
+_NOWHERE: Final[_Box] = (-180.0, -360.0, 180.0, 360.0)
+
+
+def _box(centre: Vector) -> _Box:
+    """Return edges between which each position is within 100 m of a centre.
+
+    Half a side is 0.7 of that, so that a corner is nearer than the radius: its square is the sum of two times
+    0.49 of the radius' square. A degree of longitude is longest at the edge that is nearest to the equator.
+    """
+    latitude, longitude = position(centre)
+    north = degrees(0.7 * RADIUS_M / EARTH_M)
+    longest = cos(radians(max(0.0, abs(latitude) - north)))
+    east = north / longest
+    return latitude + north, longitude + east, latitude - north, longitude - east
+
+
 @dataclass(slots=True)
 class Stays:
     """The search for stays in points that come in the order of time."""
@@ -89,6 +107,8 @@ class Stays:
     _moving: deque[_Located] = field(default_factory=deque)
     """The points of the last five minutes, while no stay has begun."""
     _centre: Vector | None = None
+    _surely_inside: _Box = _NOWHERE
+    """Degrees between which a point is within 100 m of the centre."""
     _started_at: int = 0
     _ended_at: int = 0
     _outside: list[_Located] = field(default_factory=list)
@@ -141,8 +161,20 @@ class Stays:
 
     def _use(self, point: tuple[float, int, float, float]) -> Stay | None:
         _, at, latitude, longitude = point
-        here = vector(latitude, longitude)
         last_at, self._last_at = self._last_at, at
+        north, east, south, west = self._surely_inside
+        if (
+            west <= longitude <= east
+            and south <= latitude <= north
+            and last_at is not None
+            and at - last_at <= GAP
+            and at - self._started_at <= LONGEST
+        ):
+            # Most points, without a vector.
+            self._outside.clear()
+            self._ended_at = at
+            return None
+        here = vector(latitude, longitude)
         ended = None
         if last_at is not None and at - last_at > GAP:
             ended = self._end()
@@ -178,6 +210,7 @@ class Stays:
             centre = _mean(points)
             if all(square(centre, there) <= NEAR for _, there in points):
                 self._centre, self._started_at, self._ended_at = centre, points[0][0], at
+                self._surely_inside = _box(centre)
                 points.clear()
                 return
             self._drop()
@@ -192,7 +225,7 @@ class Stays:
             return None
         stay = Stay(self._started_at, self._ended_at, self._centre)
         is_left_over = is_cut or self._is_after_cut
-        self._centre, self._is_after_cut = None, False
+        self._centre, self._surely_inside, self._is_after_cut = None, _NOWHERE, False
         self._outside.clear()
         return None if is_left_over and stay.ended_at - stay.started_at < LEFT_OVER else stay
 
