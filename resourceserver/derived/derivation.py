@@ -51,6 +51,8 @@ _DAYS_OF_COMMAND: Final = 84
 """The same of a command, which has no limit of time. Each transaction reads all places of the person."""
 _POINTS: Final = 5000
 """The points of one page. Computing takes the event loop some milliseconds for each."""
+_SPAN: Final = timedelta(days=366)
+"""The most days from the first to the last of marked days with gaps between them."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MS: Final = timedelta(milliseconds=1)
@@ -157,7 +159,11 @@ async def derive(worker: Connection, user_id: UUID) -> int:
 async def _next_days(
     worker: Connection, user_id: UUID, progress: Progress, quiet: timedelta, *, lock: str
 ) -> "_Window | None":
-    """Open the transaction of a turn; return its days, which are marked and without a gap, or None."""
+    """Open the transaction of a turn; return its days, or None.
+
+    They are without a gap, or few points are between the first and the last of them: these are read again in
+    less time than a window for each day takes, and nothing changes on days that are not marked.
+    """
     await worker.execute(SQL["begin_for"], {"user_id": user_id, **schema.VERSION})
     await worker.execute(SQL["wait_longer"])
     await worker.execute(SQL["read_by_index"])
@@ -168,15 +174,30 @@ async def _next_days(
     marks: list[Mark] = await _rows(worker, "read_marks", values)
     if not marks:
         return None
+    together = marks[: progress.at_once]
+    without_gap = _count_without_gap(together)
+    if without_gap < len(together):
+        begins_at = datetime.combine(marks[0][0], time(), UTC)
+        values = {"user_id": user_id, "from": begins_at, "points": _POINTS}
+        many_at: datetime | None = await _value(worker, "many_points_at", **values)
+        together = [
+            mark
+            for number, mark in enumerate(together)
+            if number < without_gap
+            or (mark[0] - marks[0][0] < _SPAN and (many_at is None or mark[0] < many_at.date()))
+        ]
+    following = marks[len(together) : len(together) + 1]
+    is_followed = bool(following) and following[0][0] - together[-1][0] == timedelta(days=1)
+    return _Window.of(together, is_followed=is_followed)
+
+
+def _count_without_gap(marks: Sequence[Mark]) -> int:
+    """Return how many of the first marked days follow each other."""
     first = marks[0][0]
-    together = [
-        mark
-        for number, mark in takewhile(
-            lambda numbered: numbered[1][0] - first == timedelta(numbered[0]), enumerate(marks)
-        )
-    ]
-    is_followed = len(together) > progress.at_once
-    return _Window.of(together[: progress.at_once], is_followed=is_followed)
+    following = takewhile(
+        lambda numbered: numbered[1][0] - first == timedelta(numbered[0]), enumerate(marks)
+    )
+    return sum(1 for _ in following)
 
 
 async def _derive_days(worker: Connection, user_id: UUID, window: "_Window") -> None:
@@ -198,7 +219,7 @@ async def _derive_days(worker: Connection, user_id: UUID, window: "_Window") -> 
 
 @dataclass(frozen=True)
 class _Window:
-    """Some marked days without a gap."""
+    """Some marked days, and those between them."""
 
     marks: Sequence[Mark]
     begins_at: datetime

@@ -45,6 +45,16 @@ select date,
  order by date
  limit %(limit)s::bigint
 
+-- name: many_points_at
+-- When the person has had :points points since an instant. No row: there are fewer.
+select recorded_at
+  from location.point
+ where user_id = %(user_id)s
+   and recorded_at >= %(from)s::timestamptz
+ order by recorded_at
+offset %(points)s::bigint
+ limit 1
+
 -- name: remove_marks
 -- Removes the marks that were read, as the last statement of a transaction. A mark that has been set again since, or
 -- is being set now, stays for the next turn: its change may not have been read.

@@ -329,6 +329,58 @@ def test_the_search_ends_where_three_hours_without_points_follow(
     assert [row[:2] for row in visits(owner)] == [("16 06:00", "16 07:00")]
 
 
+@pytest.mark.parametrize(
+    ("points_at_once", "span_days", "expected"),
+    [
+        (5000, 366, [["16", "18", "19", "22", "26"]]),
+        # With more points between them, each needs a search of its own.
+        (2, 366, [["16"], ["18", "19"], ["22"], ["26"]]),
+        (30, 366, [["16"], ["18", "19"], ["22", "26"]]),
+        (5000, 5, [["16", "18", "19"], ["22", "26"]]),
+    ],
+)
+def test_days_with_few_points_between_them_are_derived_together(
+    importer: Importer,
+    owner: Rows,
+    derive: Derive,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    points_at_once: int,
+    span_days: int,
+    expected: list[list[str]],
+) -> None:
+    days = (0, 2, 3, 6, 10)
+    importer.take(
+        tmp_path / "points",
+        *(each for day in days for each in points(at("06:00", day), at("07:00", day))),
+        # Of the day between two marked ones.
+        *points(at("06:00", 1), at("07:00", 1), OFFICE),
+    )
+    derive()
+    first = stored(owner)
+    together: list[list[str]] = []
+    of_days = derivation._derive_days
+
+    async def note(worker: Any, user_id: Any, window: Any) -> None:
+        together.append([f"{day:%d}" for day, _ in window.marks])
+        await of_days(worker, user_id, window)
+
+    monkeypatch.setattr(derivation, "_derive_days", note)
+    monkeypatch.setattr(derivation, "_POINTS", points_at_once)
+    monkeypatch.setattr(derivation, "_SPAN", timedelta(days=span_days))
+    for day in days:
+        owner.execute(
+            "insert into location.derivation_due select user_id, %s from identity.user",
+            [at("00:00", day)],
+        )
+
+    assert derive() == len(days)
+
+    assert together == expected
+    assert stored(owner) == first
+    assert len(first) == len(days) + 1
+
+
 def test_a_check_in_names_the_visit_during_which_it_was(
     importer: Importer, owner: Rows, derive: Derive, tmp_path: Path
 ) -> None:
