@@ -9,7 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from resourceserver.mcp.tool import Tool
-from resourceserver.mcp.tools import TOOLS
+from resourceserver.mcp.tools import TOOLS, status
 from tests.conftest import Person, mark_all_days
 from tests.mcp.assistant import Assistant, without_texts
 
@@ -266,6 +266,23 @@ def test_data_with_its_scope_is_counted_between_its_days(
         "week_starts_on": 1,
     }
     assert answer["scopes"]["missing"] == []
+
+
+@pytest.mark.parametrize(("most", "expected"), [(6, (6, True)), (7, (7, False))])
+def test_rows_are_counted_up_to_a_bound(
+    assistant: Assistant,
+    plays: Person,
+    monkeypatch: pytest.MonkeyPatch,
+    most: int,
+    expected: tuple[int, bool],
+) -> None:
+    monkeypatch.setattr(status, "MOST_ROWS", most)
+
+    answer = assistant.ask("get_data_status", tz="UTC")
+
+    (listening,) = [each for each in answer["domains"] if each["domain"] == "listening"]
+    assert (listening["rows"], listening["has_more_rows"]) == expected
+    assert (listening["first_day"], listening["last_day"]) == ("2025-06-15", "2025-06-18")
 
 
 def test_a_token_that_opens_only_assistants_tools_is_described(

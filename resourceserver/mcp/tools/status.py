@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field
 
 from resourceserver.api.bodies import Body, CalendarDay, Count, Timestamp
 from resourceserver.endpoints import devices, profile
@@ -16,6 +18,8 @@ from shared.scopes import SCOPES
 SQL: Final = tool.load(Path(__file__).with_name("status.sql"))
 
 MOST_DEVICES: Final = 100
+MOST_ROWS: Final = 100_000
+"""How many rows of a domain are counted at most: counting the millions of a decade took seconds."""
 
 
 class Status(InZone):
@@ -25,7 +29,7 @@ class Status(InZone):
         """Return the values with all scopes that allow reading, and the first page of devices."""
         readable = [scope for scope in SCOPES if scope.startswith("read:")]
         page = devices.DevicePage().values() | {"limit": MOST_DEVICES}
-        return super().values() | {"readable": readable} | page
+        return super().values() | {"readable": readable, "most_rows": MOST_ROWS} | page
 
 
 class Domain(Body):
@@ -35,7 +39,10 @@ class Domain(Body):
     scope: str
     is_visible: bool
     """Whether the token has the scope."""
-    rows: Count | None
+    rows: Annotated[int, Field(ge=0, le=MOST_ROWS)] | None
+    """100000 also if there are more, which are not counted."""
+    has_more_rows: bool | None
+    """Whether there are more than ``rows``."""
     first_day: CalendarDay | None
     last_day: CalendarDay | None
     last_sync_at: Timestamp | None
