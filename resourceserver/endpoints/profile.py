@@ -88,11 +88,13 @@ class Integration(Body):
     """The service, or the name that a tracker sends; `unknown` if it sends none."""
     kind: str
     """The main kind of data that it sends, such as code or health."""
-    via: Literal["connection", "import", "tracker"]
-    """How the data comes: from a connected account, in files that the person brought, or from a program on
-    the person's machines. A provider has a row for each way, and for each of several connections."""
+    via: Literal["connection", "import", "receiver", "tracker"]
+    """How the data comes: from an account that this service reads (`connection`), in files that the person
+    brought, from an application that sends with a key of its own (`receiver`), or from a tracker on the
+    person's machines. A provider has a row for each way, and for each of several connections or receivers.
+    What is said of connections below is true of receivers too."""
     name: str | None
-    """The name that its person gave a connection; null for other ways."""
+    """The name that its person gave a connection; null for files and trackers."""
     connected: bool
     """The state of the connection; one with an error is still connected. False for files: they were brought,
     and nothing is connected. A tracker is connected if it has sent something within 24 hours."""
@@ -230,7 +232,7 @@ ENDPOINTS: Final = [
         name="integrations",
         path="/api/v1/integrations",
         scope="read:profile",
-        summary="Where data comes from: connections, files that were brought, trackers; never credentials.",
+        summary="Where data comes from: connections, receivers, files, trackers; never credentials.",
         params=NoParams,
         body=IntegrationsBody,
         query=SQL["integrations"],

@@ -55,7 +55,12 @@ row_of_connection as (
      union all
     select connection.kind,
            connection.data,
-           'connection',
+           case
+               -- Those that send (shared/connections.py); from the others the worker pulls.
+               when connection.kind in ('wakatime', 'listenbrainz', 'owntracks', 'overland', 'osmand', 'health')
+                   then 'receiver'
+               else 'connection'
+           end,
            connection.name,
            connection.stopped_at is null and connection.paused_at is null and not connection.is_refused,
            case state.name
@@ -113,7 +118,7 @@ row_of_connection as (
 ),
 
 -- name: integrations
--- Where data comes from: connections, present and former, files that were brought, and trackers if the token may read
+-- Where data comes from: connections and receivers, present and former, files that were brought, and trackers if the token may read
 -- activity. The columns are listed, so that no secret column can be added by accident. Texts of receipts may quote a
 -- file, so an answer has only codes of them.
 --include answer

@@ -1,4 +1,4 @@
-"""What GET /api/v1/integrations says of files that were brought, and of trackers."""
+"""What GET /api/v1/integrations says of files, connections, receivers and trackers."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,9 +12,11 @@ from starlette.testclient import TestClient
 from resourceserver.integrations.imports import undo
 from resourceserver.integrations.imports.receipts import Receipt
 from resourceserver.integrations.records import AppSession, Sourced
+from shared.connections import KINDS
 from tests.conftest import Person
 from tests.connecting import connect
 from tests.integrations.bringing import Importer, of_listens
+from tests.mcp.assistant import Assistant
 
 Rows = psycopg.Connection[Any]
 
@@ -179,8 +181,22 @@ def test_a_connection_has_the_status_of_its_state(
         "calendar": ("disconnected", False, "key_refused", since),
         "lastfm": ("disconnected", False, "unreachable", since),
     }
-    assert {row["via"] for row in rows} == {"connection"}
     assert sources(api, bob) == []
+
+
+def test_a_connection_that_an_application_sends_to_is_a_receiver(
+    api: TestClient, owner: Rows, alice: Person
+) -> None:
+    for kind in KINDS:
+        connect(owner, alice, kind)
+
+    via = {row["provider"]: row["via"] for row in sources(api, alice)}
+
+    assert via == {
+        kind.name: "receiver" if kind.way == "sends" else "connection" for kind in KINDS.values()
+    }
+    status = Assistant(api, alice.headers()).ask("get_data_status")
+    assert {row["provider"]: row["via"] for row in status["integrations"]} == via
 
 
 def test_an_import_makes_no_tracker_look_alive(

@@ -17,7 +17,8 @@ KINDS: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "import": ("Files", "What other services held about you, brought as files."),
 }
-"""The ways in which data comes by their names in the API: their titles, and what they are."""
+"""The ways in which data comes by their names in the API: their titles, and what they are. Receivers are
+shown with connections."""
 TITLES: Final = {
     **{source.key.replace("-", "_"): source.title for source in SOURCES},
     **{kind.name: kind.title for kind in connections.KINDS.values()},
@@ -61,7 +62,9 @@ def show(_: Scene, answers: Answers) -> dict[str, Any]:
     rows: dict[str, list[tuple[str, Mapping[str, Any]]]] = {kind: [] for kind in KINDS}
     if "integrations" in answers:
         for n, row in enumerate(answers["integrations"]["data"]):
-            rows.setdefault(row["via"], []).append((f"/data/{n}", row))
+            # People find both on one page of the settings.
+            kind = "connection" if row["via"] == "receiver" else row["via"]
+            rows.setdefault(kind, []).append((f"/data/{n}", row))
     return {
         "kinds": KINDS,
         "rows": rows,

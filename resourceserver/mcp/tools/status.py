@@ -87,7 +87,8 @@ class Source(Body):
 
     provider: str
     kind: str
-    via: Literal["connection", "import", "tracker"]
+    via: Literal["connection", "import", "receiver", "tracker"]
+    """`receiver`: an application sends; `connection`: the service reads an account."""
     name: str | None
     status: Literal["active", "error", "expired", "disconnected"]
     last_sync_at: Timestamp | None
@@ -105,8 +106,8 @@ class StatusAnswer(Answer):
     devices: list[Device]
     """At most 100, by the time of their last data, the latest first."""
     integrations: list[Source] | None
-    """Connections, files that were brought, with their gaps and last error, and trackers. Null if the scope
-    read:profile is missing."""
+    """Connections, receivers, files that were brought, with their gaps and last error, and trackers. Null if
+    the scope read:profile is missing."""
     profile: Person | None
     """Null if the scope read:profile is missing."""
     scopes: Scopes
