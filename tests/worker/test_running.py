@@ -4,7 +4,9 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
+from dataclasses import replace
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
@@ -12,13 +14,14 @@ import psycopg
 import pytest
 
 from resourceserver.worker import running, turns
-from resourceserver.worker.kinds import SUMMARIES, kinds
+from resourceserver.worker.kinds import IMPORT, SUMMARIES, kinds
 from resourceserver.worker.running import LEASE, Worker
 from resourceserver.worker.turns import LAST, Kind, Later, Outcome, Turn
 from shared import SCHEMA_VERSION, database, schema
 from shared.pool import Pool
 from shared.settings import Settings
 from tests.conftest import Connect, Person
+from tests.conftest import person as new_person
 from tests.endpoints.histories import add_sessions
 from tests.endpoints.timeline import Session, since_epoch
 from tests.waiting import wait_for_async
@@ -107,6 +110,39 @@ def test_a_kind_has_its_places_and_others_wait(
     asyncio.run(run())
 
     assert sorted(begun[:3]) == ["one", "two", "two"]
+
+
+def test_two_imports_are_done_at_once_and_never_two_of_one_person(
+    deployment: Settings, owner: Rows, alice: Person, bob: Person, tmp_path: Path
+) -> None:
+    people = (alice, bob, new_person(owner, "carol"))
+    begun: list[UUID] = []
+    go_on = asyncio.Event()
+
+    async def wait(turn: Turn) -> Outcome:
+        begun.append(turn.user_id)
+        await go_on.wait()
+        return Outcome()
+
+    async def run() -> None:
+        chosen = replace(deployment, upload_dir=tmp_path)
+        async with Pool.to(database.login(deployment, "worker"), size=1, wait_s=None) as workers:
+            kind = replace(kinds(workers, chosen=chosen)[IMPORT], handle=wait)
+        async with working(deployment, kind):
+            await wait_for_async(lambda: len(begun) == 2, "two imports")
+            # What comes meanwhile for a person whose import is being done waits for its end.
+            make_due(owner, alice)
+            leased = [leased for _, _, leased, _ in rows(owner)]
+            go_on.set()
+            await wait_for_async(lambda: rows(owner) == [], "the other imports")
+        assert sorted(leased) == [False, True, True]
+
+    for each in people:
+        make_due(owner, each)
+    asyncio.run(run())
+
+    assert begun[:2] == [alice.user_id, bob.user_id]
+    assert set(begun) == {each.user_id for each in people}
 
 
 def test_a_failure_is_logged_without_data_and_put_off(
