@@ -180,11 +180,18 @@ def questions(client: httpx2.Client, who: Person) -> list[Question]:
 
 
 def content(response: httpx2.Response) -> bytes:
-    """Return what an answer says, without what differs from one moment to the next."""
-    volatile = {"generated_at", "now", "last_sync_at", "last_sync_local", "last_used_at"}
+    """Return what an answer says, without what differs from one moment or one import to the next."""
+    volatile = {
+        *("generated_at", "generated_local", "now"),
+        *("last_sync_at", "last_sync_local", "last_used_at"),
+    }
+    # Sources of files say what was new in their newest import.
+    counts_of_import = {"read", "new", "known", "changed", "refused"}
 
     def plain(value: Any) -> Any:
         if isinstance(value, dict):
+            if value.keys() == counts_of_import:
+                return None
             return {name: plain(each) for name, each in value.items() if name not in volatile}
         return [plain(each) for each in value] if isinstance(value, list) else value
 
