@@ -130,8 +130,8 @@ class Dashboard:
         if parts.pop("tz", ""):
             parts["tz"] = _zone(request.query_params["tz"])
         address = view.address.parse(parts)
-        answers = await self.reader.read_parts(who, view.question(address, parts))
-        scene, known = view.read(address, parts, answers, self.chosen.base_url)
+        page = view.page(address, parts, self.chosen.base_url)
+        scene, known = page.read(await self.reader.read_parts(who, page.question))
         html = self.templates.get_template(f"{view.name}.html").render(
             {**self._common(view, scene, known), **view.show(scene, known)}
         )

@@ -6,7 +6,7 @@ is left out, and the page says so.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from functools import cached_property
@@ -18,7 +18,7 @@ from uuid import UUID
 from starlette.datastructures import QueryParams
 
 from resourceserver.api import parameters
-from resourceserver.api.endpoint import Endpoint, parsed
+from resourceserver.api.endpoint import Endpoint
 from resourceserver.api.session import Question
 from resourceserver.dashboard.figures import Answer, Figures
 from resourceserver.dashboard.period import Address, Period
@@ -157,51 +157,119 @@ class View:
             for statement in _ENDPOINTS[name].statements.values()
         )
 
-    def question(self, address: Address, parts: Mapping[str, str]) -> Question:
-        """Return the statements of a page for an address and its parts."""
+    def page(self, address: Address, parts: Mapping[str, str], base_url: str) -> "Page":
+        """Return the page of an address and its parts; ``base_url`` is that of the API."""
+        return Page(self, address, parts, base_url)
 
-        later: dict[str, Ask] | None = None
 
-        def first(known: dict[str, Any]) -> dict[str, Step]:
-            nonlocal later
-            later = None
-            return _steps(_allowed(self.asks(_scene(known, address, parts)), known["scopes"]))
+class Page:
+    """One request of a view: its question to the database, then its answers.
 
-        def more(answers: Mapping[str, bytes]) -> dict[str, Step]:
-            nonlocal later
-            if later is not None:
-                return _further(later, answers)
-            known = json.loads(answers["frame"])
-            scene = _scene(known, address, parts)
-            steps = _further(_allowed(self.asks(scene), known["scopes"]), answers)
-            if steps or self.more is None:
-                return steps
-            later = _allowed(self.more(scene, self._read(scene, answers, "")), known["scopes"])
-            return _steps(
-                {name: ask for name, ask in later.items() if name not in answers}
-            ) or _further(later, answers)
+    The steps of a question and the answers need the same values: each text is parsed once, and each body
+    finished once.
+    """
 
-        return Question((_SCENE, {"tz": parts.get("tz")}), self.statements, first, more)
+    def __init__(
+        self, view: View, address: Address, parts: Mapping[str, str], base_url: str
+    ) -> None:
+        """Store what the page is about."""
+        self._view = view
+        self._address = address
+        self._parts = parts
+        self._base_url = base_url
+        self._asks: Asks = {}
+        self._later: Asks | None = None
+        self._scene: Scene | None = None
+        self._parsed: dict[str, tuple[bytes, Any]] = {}
+        self._finished: dict[str, Answer] = {}
 
-    def read(
-        self,
-        address: Address,
-        parts: Mapping[str, str],
-        answers: Mapping[str, bytes],
-        base_url: str,
-    ) -> tuple[Scene, Answers]:
-        """Return the answers of a page as values, from those of its statements."""
-        scene = _scene(json.loads(answers["frame"]), address, parts)
-        first = self._read(scene, answers, base_url)
-        if self.more is None:
+    @property
+    def question(self) -> Question:
+        """The statements of the page."""
+        frame = (_SCENE, {"tz": self._parts.get("tz")})
+        return Question(frame, self._view.statements, self._first, self._more)
+
+    def read(self, answers: Mapping[str, bytes]) -> tuple[Scene, Answers]:
+        """Return the answers of the page as values, from those of its statements."""
+        scene = self._scene or _scene(json.loads(answers["frame"]), self._address, self._parts)
+        first = self._answered(self._asks, scene, answers)
+        if self._view.more is None:
             return scene, first
-        asks = self.asks(scene)
-        later = {name: ask for name, ask in self.more(scene, first).items() if name not in asks}
-        rest = _answered(later, scene, answers, base_url)
+        if self._later is None:
+            # Nothing was asked at all, so nothing has followed either.
+            self._later = self._view.more(scene, first)
+        later = {name: ask for name, ask in self._later.items() if name not in self._asks}
+        rest = self._answered(later, scene, answers)
         return scene, Answers({**first, **rest}, {**first.missing, **rest.missing})
 
-    def _read(self, scene: Scene, answers: Mapping[str, bytes], base_url: str) -> Answers:
-        return _answered(self.asks(scene), scene, answers, base_url)
+    def _first(self, known: dict[str, Any]) -> dict[str, Step]:
+        # A repeated transaction begins here again, and its answers may differ.
+        self._later = None
+        self._parsed.clear()
+        self._finished.clear()
+        self._scene = _scene(known, self._address, self._parts)
+        self._asks = self._view.asks(self._scene)
+        return _steps(_allowed(self._asks, self._scene.scopes))
+
+    def _more(self, answers: Mapping[str, bytes]) -> dict[str, Step]:
+        scene = self._scene or _scene(json.loads(answers["frame"]), self._address, self._parts)
+        if self._later is not None:
+            return self._further(_allowed(self._later, scene.scopes), answers)
+        steps = self._further(_allowed(self._asks, scene.scopes), answers)
+        if steps or self._view.more is None:
+            return steps
+        self._later = self._view.more(scene, self._answered(self._asks, scene, answers))
+        allowed = _allowed(self._later, scene.scopes)
+        return _steps(
+            {name: ask for name, ask in allowed.items() if name not in answers}
+        ) or self._further(allowed, answers)
+
+    def _further(self, asks: Asks, answers: Mapping[str, bytes]) -> dict[str, Step]:
+        """Return the next statements of endpoints that consist of several, by question and statement."""
+        steps: dict[str, Step] = {}
+        for name, ask in asks.items():
+            further = ask.declaration.further
+            if further is None or name in self._finished:
+                continue
+            own = self._own(name, answers)
+            if len(own) == 1:
+                wanted = further.first(ask.values, own["query"])
+            else:
+                wanted = {} if further.more is None else further.more(ask.values, own)
+            steps |= {f"{name}/{each}": step for each, step in wanted.items()}
+        return steps
+
+    def _own(self, name: str, answers: Mapping[str, bytes]) -> dict[str, Any]:
+        """Return the answers of one question's statements by their own names; the first one is ``query``."""
+        prefix = f"{name}/"
+        rest = {
+            each.removeprefix(prefix): self._value(each, answers)
+            for each in answers
+            if each.startswith(prefix)
+        }
+        return {"query": self._value(name, answers), **rest}
+
+    def _value(self, name: str, answers: Mapping[str, bytes]) -> Any:
+        text = answers[name]
+        known = self._parsed.get(name)
+        if known is None or known[0] != text:
+            known = self._parsed[name] = (text, json.loads(text))
+        return known[1]
+
+    def _answered(self, asks: Asks, scene: Scene, answers: Mapping[str, bytes]) -> Answers:
+        missing = {}
+        for name, ask in asks.items():
+            lacking = [scope for scope in ask.scopes if scope not in scene.scopes]
+            if lacking:
+                missing[name] = lacking[0]
+            elif name not in self._finished:
+                further = ask.declaration.further
+                own = self._own(name, answers)
+                body = own["query"] if further is None else further.finish(own)
+                self._finished[name] = Answer(name, self._base_url + ask.path, body)
+        return Answers(
+            {name: self._finished[name] for name in asks if name not in missing}, missing
+        )
 
 
 def _scene(known: Mapping[str, Any], address: Address, parts: Mapping[str, str]) -> Scene:
@@ -223,57 +291,12 @@ class _Calendar:
     week_starts_on: int
 
 
-def _allowed(asks: Asks, scopes: list[str]) -> dict[str, Ask]:
+def _allowed(asks: Asks, scopes: Collection[str]) -> dict[str, Ask]:
     return {name: ask for name, ask in asks.items() if not set(ask.scopes) - set(scopes)}
 
 
 def _steps(asks: Asks) -> dict[str, Step]:
     return {name: (ask.declaration.statement, ask.values) for name, ask in asks.items()}
-
-
-def _further(asks: Asks, answers: Mapping[str, bytes]) -> dict[str, Step]:
-    """Return the next statements of endpoints that consist of several, by question and statement."""
-    steps: dict[str, Step] = {}
-    for name, ask in asks.items():
-        further = ask.declaration.further
-        if further is None:
-            continue
-        own = _own(name, answers)
-        wanted = (
-            further.next(ask.values, own)
-            if len(own) > 1
-            else further.first(ask.values, json.loads(own["query"]))
-        )
-        steps |= {f"{name}/{each}": step for each, step in wanted.items()}
-    return steps
-
-
-def _own(name: str, answers: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Return the answers of one question's statements by their own names; the first one is ``query``."""
-    prefix = f"{name}/"
-    rest = {
-        each.removeprefix(prefix): answer
-        for each, answer in answers.items()
-        if each.startswith(prefix)
-    }
-    return {"query": answers[name], **rest}
-
-
-def _answered(asks: Asks, scene: Scene, answers: Mapping[str, bytes], base_url: str) -> Answers:
-    found, missing = {}, {}
-    for name, ask in asks.items():
-        lacking = [scope for scope in ask.scopes if scope not in scene.scopes]
-        if lacking:
-            missing[name] = lacking[0]
-            continue
-        further = ask.declaration.further
-        body = (
-            json.loads(answers[name])
-            if further is None
-            else further.finish(parsed(_own(name, answers)))
-        )
-        found[name] = Answer(name, base_url + ask.path, body)
-    return Answers(found, missing)
 
 
 def after_all(instants: Mapping[str, str]) -> dict[str, str]:

@@ -127,7 +127,7 @@ def test_questions_at_the_ends_of_the_calendar_are_ones_that_endpoints_take(
             address = view.address.parse({"path": "/", **parts})
         except Misaddressed:
             continue
-        question = view.question(address, {"path": "/", **parts})
+        question = view.page(address, {"path": "/", **parts}, "").question
         count += len(question.parts(known))
     assert count
 
