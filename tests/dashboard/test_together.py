@@ -92,7 +92,9 @@ def test_too_few_days_are_not_compared(visit: Visit, alice: Person, owner: Rows)
     assert "correlation of" not in words(page).partition("Each day")[0]
 
 
-def test_a_single_day_is_counted_and_not_drawn(visit: Visit, alice: Person, owner: Rows) -> None:
+def test_a_single_day_is_counted_and_listed_and_not_drawn(
+    visit: Visit, alice: Person, owner: Rows
+) -> None:
     measure(owner, alice, "mood", [1])
     measure(owner, alice, "tea", [1])
 
@@ -100,6 +102,11 @@ def test_a_single_day_is_counted_and_not_drawn(visit: Visit, alice: Person, owne
 
     assert "Not sure: 1 day with both mood and tea is too little to compare" in words(page)
     assert "<circle" not in page
+    assert 'aria-labelledby="pair1-caption"' in page
+    assert {source.partition("#")[2] for _, source in Page(page).figures} >= {
+        "/points/0/a",
+        "/points/0/b",
+    }
 
 
 def test_an_address_names_two_metrics_that_exist(visit: Visit) -> None:
