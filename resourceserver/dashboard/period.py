@@ -20,6 +20,16 @@ _WEEK: Final = re.compile(r"(\d{4})-W(\d\d)", re.ASCII)
 _MONTH: Final = re.compile(r"(\d{4})-(\d\d)", re.ASCII)
 _YEAR: Final = re.compile(r"\d{4}", re.ASCII)
 
+RANGES: Final[Mapping[str, int]] = {
+    "2 weeks": 14,
+    "4 weeks": 28,
+    "3 months": 91,
+    "A year": 365,
+    "3 years": 3 * 365,
+    "10 years": 3653,
+}
+"""Ranges up to today by their days. The shorter ones are whole weeks, so that each weekday counts alike."""
+
 
 class Misaddressed(Exception):
     """The address of a view names no period; the message says what it should look like."""

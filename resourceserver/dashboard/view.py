@@ -8,7 +8,7 @@ is left out, and the page says so.
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -21,7 +21,7 @@ from resourceserver.api import parameters
 from resourceserver.api.endpoint import Endpoint
 from resourceserver.api.session import Question
 from resourceserver.dashboard.figures import Answer, Figures
-from resourceserver.dashboard.period import Address, Period
+from resourceserver.dashboard.period import RANGES, Address, Period
 from resourceserver.endpoints import ENDPOINTS
 from shared import pipeline, queries
 from shared.pipeline import Statement, Step
@@ -63,6 +63,15 @@ class Scene:
     def is_current(self) -> bool:
         """Whether the period contains today."""
         return self.period.first <= self.today <= self.period.last
+
+    def ranges(self, path: str, *names: str, **query: str) -> dict[str, str]:
+        """Return the addresses of ranges that end today, by these ``names`` in RANGES."""
+        found = {}
+        for name in names:
+            first = self.today - timedelta(days=RANGES[name] - 1)
+            days = {"from": str(first), "to": str(self.today)}
+            found[name] = self.link(f"{path}?{urlencode({**query, **days})}")
+        return found
 
     def link(self, path: str) -> str:
         """Return a path of the dashboard, with the zone if the address has one."""

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import cache
+from html import unescape
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import httpx2
 import pytest
@@ -17,7 +18,7 @@ from starlette.testclient import TestClient
 
 import authserver.app
 from resourceserver.dashboard.figures import Answer
-from resourceserver.dashboard.period import Misaddressed
+from resourceserver.dashboard.period import RANGES, Misaddressed
 from resourceserver.dashboard.signin.cookie import Cookies
 from resourceserver.dashboard.view import View
 from resourceserver.dashboard.views import VIEWS
@@ -130,6 +131,21 @@ def test_questions_at_the_ends_of_the_calendar_are_ones_that_endpoints_take(
         question = view.page(address, {"path": "/", **parts}, "").question
         count += len(question.parts(known))
     assert count
+
+
+def test_ranges_of_a_name_have_the_same_days_on_every_page(visit: Visit) -> None:
+    found: dict[str, set[int]] = {}
+    for view in VIEWS:
+        for address in addresses(view):
+            html = visit.open(address).text
+            for links in re.findall(r'aria-label="Up to today">(.*?)</nav>', html, re.DOTALL):
+                for link, name in re.findall(r'href="([^"]+)">([^<]+)</a>', links):
+                    query = parse_qs(urlsplit(unescape(link)).query)
+                    first, last = (date.fromisoformat(query[end][0]) for end in ("from", "to"))
+                    found.setdefault(name, set()).add((last - first).days + 1)
+                    assert visit.open(unescape(link)).status_code == 200
+
+    assert found == {name: {days} for name, days in RANGES.items()}
 
 
 def test_links_to_the_authorization_server_lead_to_pages_that_it_has(

@@ -19,8 +19,6 @@ from resourceserver.dashboard.views import heart
 
 SUMMARY_DAYS: Final = 28
 """Other measures are of the last days of the range alone: samples are many, and reading a year takes long."""
-PRESETS: Final[Mapping[str, int]] = {"2 weeks": 14, "4 weeks": 28, "3 months": 92}
-"""The ranges that are a link each, and their days."""
 FRIDAY: Final = 5
 
 
@@ -124,15 +122,7 @@ def show(scene: Scene, answers: Answers) -> dict[str, Any]:
         ],
         "other_measures": list(other_measures(answers["others"])) if "others" in answers else [],
         "summary_days": SUMMARY_DAYS if len(sleep["data"]) > SUMMARY_DAYS else None,
-        "presets": presets(scene),
-    }
-
-
-def presets(scene: Scene) -> Mapping[str, str]:
-    """Return the addresses of the ranges that end today."""
-    return {
-        words: scene.link(f"/body?from={scene.today - timedelta(days=count - 1)}&to={scene.today}")
-        for words, count in PRESETS.items()
+        "presets": scene.ranges("/body", "2 weeks", "4 weeks", "3 months"),
     }
 
 

@@ -7,7 +7,7 @@ one of the domain's lists, and ``area`` a part of the map.
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import date, timedelta
+from datetime import date
 from typing import Any, Final, Self
 from urllib.parse import urlencode
 
@@ -39,8 +39,6 @@ MOST_NAMES: Final = 10
 MOST_PLACES: Final = 150
 """The most places of a map and of its table."""
 MOST_AREAS: Final = 8
-PRESETS: Final = {"30 days": 30, "90 days": 90, "A year": 365}
-"""The ranges up to today that have a link, by their days."""
 AREA_M: Final = 60_000
 """How far the places of an area are from its middle."""
 LISTS: Final = {"calendar": "Calendar", "recordings": "Recordings", "insights": "Insights"}
@@ -126,12 +124,7 @@ def show(scene: Scene, answers: Answers) -> dict[str, Any]:
 def presets(scene: Scene, path: str) -> dict[str, str]:
     """Return the addresses of the ranges that end today."""
     kept = {"list": scene.parts["list"]} if "list" in scene.parts else {}
-    return {
-        words: scene.link(
-            f"{path}?{urlencode({**kept, 'from': scene.today - timedelta(days=days - 1), 'to': scene.today})}"
-        )
-        for words, days in PRESETS.items()
-    }
+    return scene.ranges(path, "4 weeks", "3 months", "A year", **kept)
 
 
 def year_map(scene: Scene, domain: Domain, answer: Answer) -> Grid:

@@ -14,8 +14,6 @@ from resourceserver.dashboard.view import Answers, Ask, Asks, Scene, View, after
 MOST_DAYS: Final = 365
 """The longest range: switch-costs takes 366 days, one of which may be an hour longer."""
 MOST_ROWS: Final = 8
-PRESETS: Final = {"2 weeks": 14, "4 weeks": 28, "3 months": 91, "A year": MOST_DAYS}
-"""The ranges up to today that have a link, by their days."""
 REASONS: Final = {
     "distraction": "distracting time",
     "neutral": "neutral time",
@@ -78,12 +76,7 @@ def show(scene: Scene, answers: Answers) -> dict[str, Any]:
         "is_silent": bool(answers) and not is_reported,
         "reasons": REASONS,
         "most_rows": MOST_ROWS,
-        "presets": {
-            words: scene.link(
-                f"/focus?from={scene.today - timedelta(days=days - 1)}&to={scene.today}"
-            )
-            for words, days in PRESETS.items()
-        },
+        "presets": scene.ranges("/focus", "2 weeks", "4 weeks", "3 months", "A year"),
     }
 
 

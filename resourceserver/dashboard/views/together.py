@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import timedelta
 from typing import Any, Final, Self
 from urllib.parse import urlencode
 
@@ -23,8 +23,6 @@ PAIRS: Final = (
 """The pairs of a page without a choice: each one costs time and bytes."""
 OTHERS: Final = (("health:steps", "productive_ms"), ("listened_ms", "focus_ms"))
 """The pairs in the place of those for which the person has no data."""
-PRESETS: Final[Mapping[str, int]] = {"90 days": 90, "180 days": 180, "A year": 366}
-"""The ranges that are a link each, and their days."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +127,7 @@ def show(scene: Scene, answers: Answers) -> dict[str, Any]:
         "empty": [pair for pair in pairs if pair not in known],
         "selected": selected,
         "domains": domains(scene, selected),
-        "presets": presets(scene),
+        "presets": scene.ranges("/together", "4 weeks", "3 months", "A year", **named(only)),
     }
 
 
@@ -154,20 +152,9 @@ def domains(
     return found
 
 
-def presets(scene: Scene) -> Mapping[str, str]:
-    """Return the addresses of the ranges that end today."""
-    return {
-        words: scene.link(
-            address(chosen(scene), scene.today - timedelta(days=count - 1), scene.today)
-        )
-        for words, count in PRESETS.items()
-    }
-
-
-def address(pair: tuple[str, str] | None, first: date, last: date) -> str:
-    """Return the address of a pair, or of the page without a choice."""
-    metrics = {"a": pair[0], "b": pair[1]} if pair else {}
-    return f"/together?{urlencode({**metrics, 'from': str(first), 'to': str(last)})}"
+def named(pair: tuple[str, str] | None) -> dict[str, str]:
+    """Return the query that names a pair; an empty one without a choice."""
+    return {"a": pair[0], "b": pair[1]} if pair else {}
 
 
 def together(scene: Scene, answer: Answer) -> Together:
@@ -197,7 +184,7 @@ def together(scene: Scene, answer: Answer) -> Together:
             y_unit=unit_of(b.kind, b.unit),
         ),
         Table(("Day", a.title, b.title), rows(scene, answer, a, b)),
-        scene.link(address((a.name, b.name), scene.period.first, scene.period.last)),
+        scene.link(f"/together?{urlencode({**named((a.name, b.name)), **scene.period.day_query})}"),
     )
 
 

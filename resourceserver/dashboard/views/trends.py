@@ -30,14 +30,8 @@ MOST_DAYS: Final = 120
 """The longest range that is by day if the address does not say by what."""
 MOST_WEEKS: Final = 3 * 53
 """The same for weeks."""
-PRESETS: Final[Mapping[str, int]] = {
-    "30 days": 30,
-    "90 days": 90,
-    "A year": 365,
-    "3 years": 3 * 365,
-    "10 years": 3653,
-}
-"""The ranges that are a link each, and their days."""
+PRESETS: Final = ("4 weeks", "3 months", "A year", "3 years", "10 years")
+"""The ranges that are a link each."""
 LONGEST_TABLE: Final = 400
 """The most rows of the table, so that a page of ten years by day is small too: the latest."""
 _YEAR: Final = 366
@@ -99,7 +93,7 @@ def show(scene: Scene, answers: Answers) -> dict[str, Any]:
         "by": by,
         "lengths": BY,
         "domains": domains(scene, metric),
-        "presets": presets(scene, metric),
+        "presets": scene.ranges("/trends", *PRESETS, metric=metric.name),
     }
     if "trend" in answers:
         trend = answers["trend"]
@@ -122,16 +116,6 @@ def domains(scene: Scene, chosen: Metric) -> Mapping[str, Sequence[tuple[Metric,
         scopes = Ask("trend", {"metric": metric.name}).scopes
         found[DOMAINS[scopes[-1]]].append((metric, scene.scopes.issuperset(scopes)))
     return found
-
-
-def presets(scene: Scene, metric: Metric) -> Mapping[str, str]:
-    """Return the addresses of the ranges that end today."""
-    return {
-        words: scene.link(
-            f"/trends?{urlencode(query(metric, scene.today - timedelta(days=count - 1), scene.today))}"
-        )
-        for words, count in PRESETS.items()
-    }
 
 
 def query(metric: Metric, first: date, last: date) -> Mapping[str, str]:
