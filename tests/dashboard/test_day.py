@@ -9,6 +9,7 @@ import psycopg
 import pytest
 from starlette.testclient import TestClient
 
+from deploy.demo import command
 from resourceserver.dashboard.signin.cookie import Cookies
 from tests.conftest import MakeRollups, Person, mark_all_days
 from tests.dashboard.conftest import Page, Visit
@@ -118,6 +119,30 @@ def test_a_day_without_a_report_has_no_zeros(visit: Visit, owner: Owner, alice: 
     assert "No tracker reported anything on this day." in page.text
     assert "timeline#/totals/tracked_ms" not in values
     assert "timeline#/totals/tracked_ms" in visit.open("/day/2025-06-17").text
+
+
+@pytest.mark.parametrize(
+    ("day", "words"),
+    [
+        ("2025-06-15", "The first data of a tracker is of 16 Jun 2025, 23:00."),
+        ("2025-06-17", "There is data of trackers before this day and after it"),
+        ("2025-06-19", "The newest data of a tracker is of 18 Jun 2025, 12:00."),
+    ],
+)
+def test_a_day_without_a_report_says_why(
+    day: str, words: str, visit: Visit, owner: Owner, alice: Person
+) -> None:
+    add_sessions(owner, alice, [used("Code", 23, 24), used("Code", 57, 60)])
+    owner.execute(command.SQL["count_streams"], {"user_id": alice.user_id})
+
+    page = re.sub(r"<[^>]+>", "", visit.open(f"/day/{day}").text)
+
+    assert words in page
+    assert "so nothing is known of it" not in visit.open("/day/2025-06-16").text
+
+
+def test_a_day_before_any_tracker_says_so(visit: Visit) -> None:
+    assert "No tracker has sent anything yet." in visit.open("/day/2025-06-16").text
 
 
 def test_activity_ends_with_the_long_gap(visit: Visit, owner: Owner, alice: Person) -> None:

@@ -56,6 +56,39 @@ def asks(scene: Scene) -> Asks:
     return found
 
 
+def more(scene: Scene, answers: Answers) -> Asks:
+    """Return why the day is unusual, if it is; without a report, from when to when trackers reported."""
+    found = dict(today.more(scene, answers))
+    if "normal" in answers and today.is_unknown(answers["normal"]):
+        found["trackers"] = Ask("integrations")
+    return found
+
+
+def silence(scene: Scene, answers: Answers) -> tuple[str, str] | None:
+    """Return why no tracker reported the day: ``never``, ``before``, ``between`` or ``after``.
+
+    With ``before`` the first data of all trackers and ``after`` the newest comes its pointer. None if the day
+    was reported, or has not begun.
+    """
+    if "trackers" not in answers or scene.period.first > scene.today:
+        return None
+    rows = [
+        (row, f"/data/{n}")
+        for n, row in enumerate(answers["trackers"]["data"])
+        if row["via"] == "tracker" and row["first_record_at"]
+    ]
+    if not rows:
+        return "never", ""
+    first, first_place = min((row["first_record_at"], place) for row, place in rows)
+    newest, newest_place = max((row["last_record_at"] or "", place) for row, place in rows)
+    start, end = (datetime.fromisoformat(scene.instant_query[name]) for name in ("from", "to"))
+    if end <= datetime.fromisoformat(first):
+        return "before", f"{first_place}/first_record_at"
+    if newest and start >= datetime.fromisoformat(newest):
+        return "after", f"{newest_place}/last_record_at"
+    return "between", ""
+
+
 def part_of_day(scene: Scene) -> dict[str, str] | None:
     """Return the part of the day whose sessions are listed, as parameters; None without one."""
     if "from" not in scene.parts:
@@ -70,6 +103,7 @@ def show(scene: Scene, answers: Answers) -> dict[str, Any]:
     return {
         "metrics": today.TILES,
         "is_unknown": "normal" in answers and today.is_unknown(answers["normal"]),
+        "silence": silence(scene, answers),
         "part": part_of_day(scene),
         "axis": axis(scene, answers),
         "heart_chart": heart.drawing(scene, answers["heart"])
@@ -253,8 +287,9 @@ VIEW: Final = View(
         "app_sessions",
         "coding_sessions",
         "devices",
+        "integrations",
     ),
     asks=asks,
     show=show,
-    more=today.more,
+    more=more,
 )
