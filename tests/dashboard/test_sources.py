@@ -121,6 +121,31 @@ def test_files_have_the_receipt_of_their_newest_import(
     assert "bring" in page.split('<section id="import">')[1].split("</p>")[0]
 
 
+def test_days_that_no_file_has_are_named(
+    nobody: Person,
+    deployment: Settings,
+    resource_client: TestClient,
+    sealing: Cookies,
+    tmp_path: Path,
+) -> None:
+    importer = Importer(deployment, nobody)
+    for name, numbers in (("a.plays", "0\n9"), ("b.plays", "3000\n3009")):
+        (tmp_path / name).write_text(numbers)
+        importer.run(tmp_path / name, of_listens())
+
+    visit = Visit(resource_client, sealing, nobody.token())
+    page = visit.open("/sources").text
+    (row,) = visit.ask("/api/v1/integrations").json()["data"]
+
+    nobody.connection.execute("delete from music.listen where user_id = %s", [nobody.user_id])
+    nobody.connection.execute("delete from profile.import where user_id = %s", [nobody.user_id])
+    (gap,) = row["gaps"]
+    found = dict(pair[::-1] for pair in Page(page).figures)
+    assert "No file has" in page
+    assert found["integrations#/data/0/gaps/0/starts_at"] == gap["starts_at"]
+    assert found["integrations#/data/0/gaps/0/ends_at"] == gap["ends_at"]
+
+
 @pytest.mark.parametrize(
     ("refused", "problem", "words"),
     [
