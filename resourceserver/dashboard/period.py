@@ -383,7 +383,9 @@ class Range:
         return Period(
             first,
             last,
-            f"{first.day} {first:%B %Y} to {last.day} {last:%B %Y}",
+            f"{last.day} {last:%B %Y}"
+            if first == last
+            else f"{first.day} {first:%B %Y} to {last.day} {last:%B %Y}",
             self._path(first, last) if self.first or self.last else self.path,
             self._path(max(first - width, FIRST_DAY), before) if first > FIRST_DAY else None,
             self._path(after, min(last + width, LAST_DAY)) if last < calendar.today else None,

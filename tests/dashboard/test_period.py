@@ -144,6 +144,7 @@ def test_a_range_that_begins_at_the_end_of_the_calendar_is_one_day() -> None:
     period = Range.parse({"path": "/trends", "from": "9998-12-31"}).period(SATURDAY)
 
     assert (period.first, period.last) == (date(9998, 12, 31), date(9998, 12, 31))
+    assert period.title == "31 December 9998"
 
 
 @pytest.mark.parametrize(
