@@ -118,6 +118,7 @@ def test_a_day_without_a_report_has_no_zeros(visit: Visit, owner: Owner, alice: 
     values = {source: value for value, source in Page(page.text).figures}
     assert "No tracker reported anything on this day." in page.text
     assert "timeline#/totals/tracked_ms" not in values
+    assert "0 min" not in page.text
     assert "timeline#/totals/tracked_ms" in visit.open("/day/2025-06-17").text
 
 

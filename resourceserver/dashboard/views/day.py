@@ -166,8 +166,9 @@ def _rows(scene: Scene, answers: Answers) -> Iterator[Row]:
             _linked(scene, row, KINDS[row["productivity"]], f"{row['category']}, {row['app']}")
             for row in timeline.at("/data/apps")
         ]
+        is_unknown = "normal" in answers and today.is_unknown(answers["normal"])
         tracked = write.text(timeline.at("/totals/tracked_ms"), "duration")
-        yield Row("Applications", [*missing, *used], tracked)
+        yield Row("Applications", [*missing, *used], "" if is_unknown else tracked)
         coded = [_linked(scene, row, OTHER, row["project"]) for row in timeline.at("/data/coding")]
         if coded:
             yield Row("Code", coded, write.text(timeline.at("/totals/coding_ms"), "duration"))
