@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _HEADERS: Final = [
@@ -95,8 +96,9 @@ class OpenToOneOrigin:
 
         async def send_open(message: Message) -> None:
             if message["type"] == "http.response.start":
-                own = [(b"vary", b"Origin"), *(self._headers() if is_open else ())]
+                own = self._headers() if is_open else []
                 message["headers"] = [*message["headers"], *own]
+                MutableHeaders(raw=message["headers"]).add_vary_header("Origin")
             await send(message)
 
         await self.app(scope, receive, send_open)
