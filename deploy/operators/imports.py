@@ -32,7 +32,7 @@ from resourceserver.integrations.imports import files, receipts, running, undo
 from resourceserver.integrations.imports.files import CannotOpen
 from resourceserver.integrations.imports.receipts import AlreadyRunning, Connection, Import, Receipt
 from resourceserver.integrations.imports.running import Database, DryRun, Interrupted, Over
-from resourceserver.timeline import rounds
+from resourceserver.timeline import rollups, rounds, summaries
 from shared import database, screen
 from shared.settings import Settings
 from shared.storage import Storage
@@ -148,28 +148,32 @@ def _import_files(
     if is_json and (found or failure is None):
         click.echo(json.dumps(found[0] if len(names) == 1 and found else found, indent=2))
     is_stopped = bool(outcomes) and outcomes[-1].is_stopped
-    # After Ctrl-C, days are derived by the next run or a server.
+    # After Ctrl-C, the next run or a server derives from the days, and sums them up.
     if not (is_dry or is_stopped) and any(each.receipt is not None for each in outcomes):
         with _connected(chosen) as owner:
             user_id = _account(owner, email).user_id
-        _derive(chosen, user_id)
+        _finish(chosen, user_id)
     if failure is not None:
         raise failure
     if is_stopped or not any(each.is_usable for each in outcomes):
         sys.exit(1)
 
 
-def _derive(chosen: Settings, user_id: UUID) -> None:
-    """Derive what follows from the days that were touched. What fails, a server derives later."""
+def _finish(chosen: Settings, user_id: UUID) -> None:
+    """Derive from the days that were touched, and sum them up. What fails, a server does later."""
 
     async def run() -> None:
         async with rounds.connected(database.login(chosen, "worker")) as worker:
             await derivation.derive(worker, user_id)
+            await rollups.make_now(worker, user_id)
+            await summaries.make_now(worker, user_id)
 
     try:
         asyncio.run(run())
     except psycopg.Error as error:
-        click.echo(f"visits are derived later: {type(error).__name__}", err=True)
+        click.echo(
+            f"visits are derived, and days summed up, later: {type(error).__name__}", err=True
+        )
 
 
 def _format(name: str | None) -> Format | None:
@@ -403,7 +407,7 @@ def _undo(chosen: Settings, text: str) -> None:
             raise click.ClickException(str(error.__doc__)) from error
     with _connected(chosen) as owner, receipts.as_owner(owner):
         removed = owner.execute(people.SQL["removed_before"], {"user_id": user_id}).fetchone()
-    _derive(chosen, user_id)
+    _finish(chosen, user_id)
     click.echo(f"removed the records that import {import_id} added")
     if removed is not None:
         click.echo(

@@ -132,6 +132,21 @@ async def take_turn(
     )
 
 
+async def make_now(worker: Connection, user_id: UUID) -> int:
+    """Roll up all marked days of one person, after what another process does; return their number.
+
+    Raises psycopg.Error.
+    """
+    days = 0
+    rest: Progress | None = Progress()
+    while rest is not None:
+        made, rest = await _take_turn(
+            worker, user_id, rest, quiet=timedelta(0), lock="await_turn", turn=None
+        )
+        days += made
+    return days
+
+
 async def rebuild(worker: Connection, user_id: UUID) -> int:
     """Roll up all days of a person again, while trackers and readers go on; return their number.
 
@@ -144,13 +159,7 @@ async def rebuild(worker: Connection, user_id: UUID) -> int:
         await worker.execute(SQL["take_longer"])
         await worker.execute(SQL["mark_all_days"], {"user_id": user_id})
         await worker.execute(SQL["forget_strays"], {"user_id": user_id})
-    days = 0
-    rest: Progress | None = Progress()
-    while rest is not None:
-        made, rest = await _take_turn(
-            worker, user_id, rest, quiet=timedelta(0), lock="await_turn", turn=None
-        )
-        days += made
+    days = await make_now(worker, user_id)
     async with worker.transaction():
         await worker.execute(SQL["begin_for"], {"user_id": user_id, **schema.VERSION})
         await worker.execute(SQL["wait_longer"])

@@ -122,7 +122,36 @@ async def take_turn(
     Returns their number, and the state for the person's next turn, None when nothing is left for one. Raises
     psycopg.Error.
     """
-    progress = progress or Progress()
+    return await _take_turn(
+        worker, user_id, progress or Progress(), turn, quiet=quiet, lock="take_turn"
+    )
+
+
+async def make_now(worker: Connection, user_id: UUID) -> int:
+    """Sum up all due days of one person, after what another process does; return their number.
+
+    A day that exceeds ``rounds.TURN`` by itself stays due. Raises psycopg.Error.
+    """
+    days = 0
+    rest: Progress | None = Progress()
+    while rest is not None:
+        made, rest = await _take_turn(
+            worker, user_id, rest, rounds.TURN, quiet=None, lock="await_turn"
+        )
+        days += made
+    return days
+
+
+async def _take_turn(
+    worker: Connection,
+    user_id: UUID,
+    progress: Progress,
+    turn: timedelta,
+    *,
+    quiet: timedelta | None,
+    lock: str,
+) -> tuple[int, Progress | None]:
+    """Sum up some due days of one person, if ``lock``, a statement, reserves them."""
     marks: list[Mark] = []
     try:
         async with asyncio.timeout(turn.total_seconds()), worker.transaction():
@@ -132,12 +161,12 @@ async def take_turn(
                 worker,
                 ("begin_for", {**own, **schema.VERSION}),
                 ("commit_soon", {}),
-                ("take_turn", own),
+                (lock, own),
                 ("read_marks", {**own, **which, "quiet": quiet, "patience": PATIENCE}),
                 ("zone", own),
                 ("days_whose_time_has_come", own),
             )
-            if not taken[0]:
+            if taken[0] is False:
                 return 0, None
             if not zones:
                 await _forget(worker, user_id)

@@ -149,6 +149,57 @@ def test_a_dry_run_writes_nothing(command: Command, plays: Path, owner: Rows) ->
     assert owner.execute("select from profile.import").fetchall() == []
 
 
+def test_rollups_and_summaries_are_made_and_nothing_is_due(
+    deployment: Settings, alice: Person, owner: Rows, tmp_path: Path
+) -> None:
+    windows = {
+        "id": "windows",
+        "type": "currentwindow",
+        "client": "aw-watcher-window",
+        "hostname": "laptop",
+        "events": [
+            {
+                "id": day,
+                "timestamp": f"2025-{month:02}-{day:02}T08:00:00+00:00",
+                "duration": 600,
+                "data": {"app": "Code", "title": "main.py"},
+            }
+            for month in (5, 6)
+            for day in range(1, 29)
+        ],
+    }
+    path = tmp_path / "buckets.json"
+    path.write_text(json.dumps({"buckets": {"windows": windows}}))
+    command = Command(deployment, alice.email)
+
+    done = command.bring(path)
+
+    assert done.exit_code == 0, done.output
+    assert due(owner) == (0, 0, 0)
+    made = owner.execute(
+        "select count(distinct date) from activity.daily_summary where user_id = %s",
+        [alice.user_id],
+    )
+    assert made.fetchone() == (56,)
+
+    listed = json.loads(command.run(imports.list_imports, command.email, "--json").stdout)
+    undone = command.run(imports.import_files, "--undo", listed[0]["import"])
+
+    assert undone.exit_code == 0, undone.output
+    assert due(owner) == (0, 0, 0)
+
+
+def due(owner: Rows) -> tuple[Any, ...] | None:
+    """Return how many days wait for visits, rollups and summaries."""
+    return owner.execute(
+        """
+        select (select count(*) from location.derivation_due),
+               (select count(*) from activity.rollup_due),
+               (select count(*) from activity.summary_due)
+        """
+    ).fetchone()
+
+
 def test_the_format_can_be_chosen(command: Command, plays: Path) -> None:
     chosen = command.bring(plays, "--as", "other")
     unknown = command.bring(plays, "--as", "nothing")
