@@ -17,7 +17,9 @@ from starlette.testclient import TestClient
 import authserver.app
 import resourceserver.app
 from resourceserver.api import errors, members
+from resourceserver.api.errors import TooManyRequests
 from resourceserver.api.operation import Operation
+from resourceserver.api.turns import RETRY_AFTER_S, Turns
 from resourceserver.dashboard.views import VIEWS
 from resourceserver.description import openapi
 from resourceserver.description.openapi import EXAMPLES
@@ -229,6 +231,36 @@ def test_every_failure_has_the_error_body_and_its_headers(operation: dict[str, A
             assert content["schema"] == {"$ref": "#/components/schemas/Error"}
             for example in content["examples"].values():
                 check(content["schema"], example["value"])
+
+
+@each_operation
+def test_exactly_the_operations_that_wait_for_a_place_can_answer_429(
+    api: TestClient, alice: Person, monkeypatch: pytest.MonkeyPatch, operation: dict[str, Any]
+) -> None:
+    (described,) = (each for each in openapi.operations() if each.name == operation["operationId"])
+    required = {
+        each["name"]: each["example"]
+        for each in operation.get("parameters", [])
+        if each["required"]
+    }
+    body = None
+    if "requestBody" in operation:
+        body = json.loads((EXAMPLES / f"{described.name}.request.json").read_text())
+
+    async def refuse(_: Turns, __: object) -> None:
+        raise TooManyRequests(RETRY_AFTER_S)
+
+    monkeypatch.setattr(Turns, "take", refuse)
+
+    answer = api.request(
+        described.method,
+        described.path,
+        params=required,
+        json=body,
+        headers=alice.headers(described.scope or "ingest:health"),
+    )
+
+    assert answer.status_code == (429 if "429" in operation["responses"] else 200)
 
 
 @each_operation
