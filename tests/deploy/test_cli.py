@@ -78,6 +78,19 @@ def test_a_command_is_found_under_its_name_and_has_help(words: list[str]) -> Non
     assert group.help
 
 
+@pytest.mark.parametrize(
+    "words", [each for each in commands(cli.svc) if each[-1] == "list"], ids=" ".join
+)
+def test_each_list_can_be_printed_as_json(words: list[str]) -> None:
+    command: click.Command | None = cli.svc
+    for word in words:
+        assert isinstance(command, click.Group)
+        command = command.get_command(click.Context(command), word)
+
+    assert command is not None
+    assert "--json" in {option for each in command.params for option in each.opts}
+
+
 Main = Callable[..., str]
 
 

@@ -186,6 +186,17 @@ def test_an_empty_account_has_an_answer_that_fits_the_model(
     read.answers[200].model_validate_json(answer.content)
 
 
+@with_parameter("tz")
+def test_a_zone_is_answered_as_it_was_given(
+    api: TestClient, alice: Person, read: Operation
+) -> None:
+    # The query gets another name of this zone, since PostgreSQL takes this one for an abbreviation.
+    answer = get(api, read, alice.headers(scope_of(read)), tz="CET")
+
+    assert answer.status_code == 200
+    assert answer.json().get("tz") == "CET"
+
+
 @pytest.mark.checklist(48)
 @each_read
 def test_no_credential_is_401_with_a_challenge_that_names_no_error(

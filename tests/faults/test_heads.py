@@ -269,3 +269,16 @@ def test_a_body_larger_than_a_head_arrives_whole_behind_it(port: int, alice: Per
 
     assert answer.startswith(b"HTTP/1.1 200 ")
     assert b'"accepted"' in answer
+
+
+@pytest.mark.parametrize("hosts", [b"", b"Host: localhost\r\nHost: localhost\r\n"])
+def test_a_request_without_a_host_or_with_two_is_answered_400_in_json(
+    port: int, hosts: bytes
+) -> None:
+    with connected(port) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\n" + hosts + b"Connection: close\r\n\r\n")
+
+        answer = split(received(connection))
+
+    message = "the request needs one Host header"
+    assert answer == (400, {"error": "invalid_request", "message": message})
