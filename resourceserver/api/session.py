@@ -280,21 +280,21 @@ class Reader:
             if None in received.values():
                 return [(pipeline.COMMIT, {})]
             answers = {name: value for name, value in received.items() if value is not None}
-            is_first = len(names) == 1
+            wanted: Mapping[str, Step] = {}
+            if len(names) == 1:
+                wanted = question.parts(json.loads(answers["frame"]))
             steps: list[Step] = []
             while not steps:
-                wanted: Mapping[str, Step] = {}
-                if is_first:
-                    wanted = question.parts(json.loads(answers["frame"]))
-                elif question.more is not None:
+                # The first parts may be none, as where a grant lacks their scopes.
+                if not wanted and question.more is not None:
                     wanted = question.more(repeated.added(answers))
                 if not wanted:
                     break
-                is_first = False
                 for name, (statement, own) in repeated.new(wanted).items():
                     names.append(name)
                     steps.append((_LIMIT_ANSWER, {"limit_ms": self.parts_ms}))
                     steps.append((statement, {**own, **common}))
+                wanted = {}
             if steps and question.more is not None:
                 return Unfinished(steps)
             return [*steps, (pipeline.COMMIT, {})]

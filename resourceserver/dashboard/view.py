@@ -202,12 +202,7 @@ class Page:
         """Return the answers of the page as values, from those of its statements."""
         scene = self._scene or _scene(json.loads(answers["frame"]), self._address, self._parts)
         first = self._answered(self._asks, scene, answers)
-        if self._view.more is None:
-            return scene, first
-        if self._later is None:
-            # Nothing was asked at all, so nothing has followed either.
-            self._later = self._view.more(scene, first)
-        later = {name: ask for name, ask in self._later.items() if name not in self._asks}
+        later = {name: ask for name, ask in (self._later or {}).items() if name not in self._asks}
         rest = self._answered(later, scene, answers)
         return scene, Answers({**first, **rest}, {**first.missing, **rest.missing})
 

@@ -122,6 +122,15 @@ def test_an_address_names_two_metrics_that_exist(visit: Visit) -> None:
     assert Page(same.text).sources == {}
 
 
+def test_a_grant_for_no_first_question_has_a_page_without_numbers(
+    alice: Person, api: TestClient, sealing: Cookies
+) -> None:
+    # Each pair of the overview needs another scope; what follows them, which needs these alone, is asked.
+    few = Visit(api, sealing, alice.token("read:activity", "read:music"))
+
+    assert few.open("/together").status_code == 200
+
+
 def test_a_choice_stays_in_the_form_and_in_the_links(visit: Visit) -> None:
     html = visit.open("/together?a=asleep_ms&b=commits&from=2025-06-11&to=2025-06-20").text
 
