@@ -161,19 +161,21 @@ def _import_files(
 
 def _finish(chosen: Settings, user_id: UUID) -> None:
     """Derive from the days that were touched, and sum them up. What fails, a server does later."""
+    steps = {
+        "visits": derivation.derive,
+        "rollups": rollups.make_now,
+        "summaries": summaries.make_now,
+    }
 
     async def run() -> None:
-        async with rounds.connected(database.login(chosen, "worker")) as worker:
-            await derivation.derive(worker, user_id)
-            await rollups.make_now(worker, user_id)
-            await summaries.make_now(worker, user_id)
+        for name, step in steps.items():
+            try:
+                async with rounds.connected(database.login(chosen, "worker")) as worker:
+                    await step(worker, user_id)
+            except psycopg.Error as error:
+                click.echo(f"{name} are made later by a server: {type(error).__name__}", err=True)
 
-    try:
-        asyncio.run(run())
-    except psycopg.Error as error:
-        click.echo(
-            f"visits are derived, and days summed up, later: {type(error).__name__}", err=True
-        )
+    asyncio.run(run())
 
 
 def _format(name: str | None) -> Format | None:

@@ -48,6 +48,8 @@ since to sum rollups up takes half as long as sessions."""
 PATIENCE: Final = timedelta(minutes=30)
 """How old the summary of a day may be that is never quiet. A day without one does not wait."""
 _MARKS: Final = rounds.MONTH
+_TURN_OF_COMMAND: Final = rounds.TURN + timedelta(seconds=50)
+"""How long a turn of a command may take, with the wait for another process that sums up the same days."""
 """The days of one transaction, so that it does not take long."""
 _DOMAINS: Final = ("app_time", "coding", "switches", "focus")
 """The domains of a summary, each with a statement."""
@@ -130,13 +132,13 @@ async def take_turn(
 async def make_now(worker: Connection, user_id: UUID) -> int:
     """Sum up all due days of one person, after what another process does; return their number.
 
-    A day that exceeds ``rounds.TURN`` by itself stays due. Raises psycopg.Error.
+    A day that takes longer by itself than ``_TURN_OF_COMMAND`` stays due. Raises psycopg.Error.
     """
     days = 0
     rest: Progress | None = Progress()
     while rest is not None:
         made, rest = await _take_turn(
-            worker, user_id, rest, rounds.TURN, quiet=None, lock="await_turn"
+            worker, user_id, rest, _TURN_OF_COMMAND, quiet=None, lock="await_turn"
         )
         days += made
     return days
@@ -157,9 +159,10 @@ async def _take_turn(
         async with asyncio.timeout(turn.total_seconds()), worker.transaction():
             own: dict[str, Any] = {"user_id": user_id}
             which = {"after": progress.after, "limit": progress.at_once}
-            _, _, (taken,), marks, zones, over = await _trip(
+            _, _, _, (taken,), marks, zones, over = await _trip(
                 worker,
                 ("begin_for", {**own, **schema.VERSION}),
+                ("wait_longer", {}),
                 ("commit_soon", {}),
                 (lock, own),
                 ("read_marks", {**own, **which, "quiet": quiet, "patience": PATIENCE}),

@@ -23,6 +23,10 @@ select pg_try_advisory_xact_lock(hashtextextended('summaries of ' || %(user_id)s
 -- The same, but waits until no other transaction has them.
 select pg_advisory_xact_lock(hashtextextended('summaries of ' || %(user_id)s::uuid, 0))
 
+-- name: wait_longer
+-- Sets the lock timeout of the transaction to just under the limit of a statement.
+set local lock_timeout = '50s'
+
 -- name: person
 -- The person's time zone, and the first and the last day with sessions, those included whose sessions have been removed
 -- because of their age: their summaries are computed from rollups. No row: the account is deleted.
