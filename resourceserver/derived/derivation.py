@@ -516,10 +516,16 @@ async def _set_offsets(worker: Connection, user_id: UUID, window: _Window, profi
         "from": window.begins_at,
         "to": min(window.ends_at, _END - SLEEP_BOUND) + SLEEP_BOUND,
     }
+    # Of the marked days alone, each with the two after it: the profile's zone may have changed since others.
+    near = {
+        day.toordinal() + after for day, _ in window.marks for after in range(SLEEP_BOUND.days + 1)
+    }
     changed = []
     for sleep_id, ended_at, stored, latitude, longitude in await _rows(
         worker, "sleeps_between", values
     ):
+        if ended_at.astimezone(UTC).toordinal() not in near:
+            continue
         zone = None if latitude is None else zones.zone(latitude, longitude)
         offset = zones.offset(zone or profile, ended_at)
         if offset != stored:
