@@ -28,7 +28,7 @@ RANGES: Final[Mapping[str, int]] = {
     "3 years": 3 * 365,
     "10 years": 3653,
 }
-"""Ranges up to today by their days. The shorter ones are whole weeks, so that each weekday counts alike."""
+"""Ranges up to today by their days. Those of weeks and of 3 months have each weekday equally often."""
 
 
 class Misaddressed(Exception):
@@ -347,7 +347,7 @@ class Range:
     """The path of the view, which may have a query of its own."""
     length: int
 
-    LENGTH = 90
+    LENGTH = RANGES["3 months"]
     MOST = MOST_DAYS
     """The most days of a range."""
 

@@ -82,7 +82,7 @@ def test_the_period_before_ends_where_this_one_begins(
 
 def test_a_range_is_the_last_days_unless_it_is_named() -> None:
     usual = Range.parse({"path": "/trends"}).period(SATURDAY)
-    assert (len(usual.days), usual.last) == (90, SATURDAY.today)
+    assert (len(usual.days), usual.last) == (91, SATURDAY.today)
     named = Range.parse({"path": "/trends", "from": "2026-11-01", "to": "2026-11-10"})
     period = named.period(SATURDAY)
     assert period.day_query == {"from": "2026-11-01", "to": "2026-11-10"}
@@ -92,7 +92,7 @@ def test_a_range_is_the_last_days_unless_it_is_named() -> None:
 
 def test_a_range_keeps_the_query_of_its_view() -> None:
     period = Range.parse({"path": "/trends?by=week", "to": "2026-11-10"}).period(SATURDAY)
-    assert period.path == "/trends?by=week&from=2026-08-13&to=2026-11-10"
+    assert period.path == "/trends?by=week&from=2026-08-12&to=2026-11-10"
     assert period.current == "/trends?by=week"
     assert period.following == "/trends?by=week&from=2026-11-11&to=2027-02-08"
 

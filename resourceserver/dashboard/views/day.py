@@ -64,13 +64,14 @@ def more(scene: Scene, answers: Answers) -> Asks:
     return found
 
 
-def silence(scene: Scene, answers: Answers) -> tuple[str, str] | None:
-    """Return why no tracker reported the day: ``never``, ``before``, ``between`` or ``after``.
+def why_unknown(scene: Scene, answers: Answers) -> tuple[str, str] | None:
+    """Return why no tracker reported the day: ``never``, ``before``, ``between``, ``after`` or empty.
 
     With ``before`` the first data of all trackers and ``after`` the newest comes its pointer. None if the day
-    was reported, or has not begun.
+    was reported, has not begun, or has no time, since the zone skipped it.
     """
-    if "trackers" not in answers or scene.period.first > scene.today:
+    start, end = (datetime.fromisoformat(scene.instant_query[name]) for name in ("from", "to"))
+    if "trackers" not in answers or scene.period.first > scene.today or start == end:
         return None
     rows = [
         (row, f"/data/{n}")
@@ -81,12 +82,15 @@ def silence(scene: Scene, answers: Answers) -> tuple[str, str] | None:
         return "never", ""
     first, first_place = min((row["first_record_at"], place) for row, place in rows)
     newest, newest_place = max((row["last_record_at"] or "", place) for row, place in rows)
-    start, end = (datetime.fromisoformat(scene.instant_query[name]) for name in ("from", "to"))
     if end <= datetime.fromisoformat(first):
         return "before", f"{first_place}/first_record_at"
     if newest and start >= datetime.fromisoformat(newest):
         return "after", f"{newest_place}/last_record_at"
-    return "between", ""
+    # The first or the newest data may be of this very day, and have been removed.
+    is_between = newest and datetime.fromisoformat(first) < start <= end <= datetime.fromisoformat(
+        newest
+    )
+    return ("between" if is_between else ""), ""
 
 
 def part_of_day(scene: Scene) -> dict[str, str] | None:
@@ -103,7 +107,7 @@ def show(scene: Scene, answers: Answers) -> dict[str, Any]:
     return {
         "metrics": today.TILES,
         "is_unknown": "normal" in answers and today.is_unknown(answers["normal"]),
-        "silence": silence(scene, answers),
+        "why_unknown": why_unknown(scene, answers),
         "part": part_of_day(scene),
         "axis": axis(scene, answers),
         "heart_chart": heart.drawing(scene, answers["heart"])
