@@ -53,7 +53,7 @@ _STANDING: Final = (
     *("functions/uploads.sql", "functions/devices.sql", "functions/import_list.sql"),
     *("functions/connections.sql", "functions/calendar_pull.sql", "functions/undo.sql"),
     *("functions/health_messages.sql", "functions/goals.sql", "functions/beats.sql"),
-    *("functions/provider.sql", _GRANTS),
+    *("functions/provider.sql", "functions/export_rows.sql", _GRANTS),
 )
 _EMBEDDED_SERVER: Final = SQL_DIR / "embedded" / "server.sql"
 _EMBEDDED_DATABASE: Final = SQL_DIR / "embedded" / "database.sql"

@@ -70,6 +70,8 @@ grant execute
                 svc.rename_device,
                 svc.retire_device
     to svc_authserver;
+-- The same for the size of an export (export_rows.sql).
+grant execute on function svc.export_rows to svc_authserver;
 -- The same for the imports of a person; to undo one requires a fresh sign-in (import_list.sql, undo.sql).
 grant execute on function svc.imports, svc.request_undo to svc_authserver;
 -- Connections: the list requires a sign-in of the person; what begins or ends one, a fresh one (connections.sql).

@@ -133,6 +133,7 @@ def test_a_token_for_the_download_is_shown_once(
     expect(page.get_by_role("heading", level=1)).to_have_text("Your download is ready")
     token = page.locator("#token").inner_text()
 
+    expect(page.get_by_text("in the current folder (less than 1 MB)")).to_be_visible()
     line = page.locator("#curl").inner_text()
     assert line == (
         f'curl --fail --header "Authorization: Bearer {token}" '
@@ -181,6 +182,37 @@ def open_download(page: Page, open_signed_in: OpenSignedIn) -> None:
     open_signed_in(page, f"{PATH}/download")
     page.get_by_role("button", name="Create a token for ten minutes").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Your download is ready")
+
+
+@pytest.mark.parametrize(
+    ("expected", "shown"),
+    [
+        (100_000, r"\d+ bytes of about 100\.0 kB \(\d %\)|\d\.\d kB of about 100\.0 kB \(\d %\)"),
+        (10, r"[\d.]+ (bytes|kB) so far"),
+    ],
+)
+@pytest.mark.usefixtures("recorded", "open_download")
+def test_the_progress_says_how_much_of_the_estimate_has_come(
+    page: Page, expected: int, shown: str
+) -> None:
+    page.evaluate(
+        """(expected) => {
+          globalThis.shown = [];
+          document.querySelector("#format option").dataset.size = expected;
+          const progress = document.querySelector("[data-progress]");
+          new MutationObserver(() => globalThis.shown.push(progress.textContent)).observe(
+            progress, { childList: true },
+          );
+        }""",
+        expected,
+    )
+    with page.expect_download():
+        page.get_by_role("button", name="Download now").click()
+    expect(page.get_by_role("status").first).to_contain_text("Downloaded, ")
+
+    texts = [text for text in page.evaluate("globalThis.shown") if text]
+    assert texts
+    assert all(re.fullmatch(shown, text) for text in texts), texts
 
 
 @with_and_without_scripts

@@ -691,6 +691,7 @@ FUNCTIONS = {
         "delete_account",
         "devices",
         "end_connection",
+        "export_rows",
         "forget_beats",
         "forget_departed",
         "forget_health",

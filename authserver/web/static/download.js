@@ -15,6 +15,14 @@ function sizeOf(bytes) {
   return `${(bytes / 1000 ** power).toFixed(power && 1)} ${units[power]}`;
 }
 
+// The expected size is an estimate: once more has come, no share of it is shown.
+function progressOf(bytes, expected) {
+  if (bytes > expected) {
+    return `${sizeOf(bytes)} so far`;
+  }
+  return `${sizeOf(bytes)} of about ${sizeOf(expected)} (${Math.floor((100 * bytes) / expected)} %)`;
+}
+
 // Removes what an earlier visit of this page left on this disk.
 async function emptyDirectory() {
   const root = await navigator.storage.getDirectory();
@@ -80,10 +88,11 @@ for (const form of canSave ? document.querySelectorAll("[data-download]") : []) 
     }
     isRunning = true;
     status.textContent = "Downloading…";
-    const onBytes = (bytes) => {
-      progress.textContent = `${sizeOf(bytes)} so far`;
-    };
     const format = form.elements.format.value;
+    const expected = Number(form.elements.format.selectedOptions[0].dataset.size);
+    const onBytes = (bytes) => {
+      progress.textContent = progressOf(bytes, expected);
+    };
     status.textContent = await save(form.dataset.download, format, onBytes).catch(() => downloadFailed);
     progress.textContent = "";
     isRunning = false;
