@@ -310,6 +310,19 @@ _LASTFM: Final = Source(
         FileFormat("lastfm_pages", "Last.fm data export, JSON"),
     ),
 )
+_TIDAL: Final = Source(
+    key="tidal",
+    title="TIDAL",
+    holds="The tracks that you played, with their times to the minute.",
+    steps=(
+        "Open account.tidal.com in a browser, sign in, and look for a copy of your data.",
+        "If there is none, ask TIDAL's support for the data that it has about you.",
+        "Bring the archive that comes, or the file streaming.csv in it.",
+    ),
+    files=("streaming.csv",),
+    wait="TIDAL says when the file is ready.",
+    formats=(FileFormat("tidal", "TIDAL, streaming history"),),
+)
 _LISTENBRAINZ: Final = Source(
     key="listenbrainz",
     title="ListenBrainz",
@@ -562,7 +575,10 @@ GROUPS: Final[Mapping[str, tuple[Source, ...]]] = {
         *(_APPLE_HEALTH, _FITBIT, _GOOGLE_FIT, _GARMIN, _STRAVA, _WHOOP, _OURA, _WITHINGS),
         _WORKOUTS,
     ),
-    "Music": (*(_SPOTIFY, _LASTFM, _LISTENBRAINZ, _MALOJA, _KOITO, _LIBREFM, _PANO, _ROCKBOX),),
+    "Music": (
+        *(_SPOTIFY, _TIDAL, _LASTFM, _LISTENBRAINZ, _MALOJA, _KOITO, _LIBREFM, _PANO),
+        _ROCKBOX,
+    ),
     "Films and series": (_NETFLIX, _TRAKT, _LETTERBOXD, _IMDB),
     "Time at the computer": (
         *(_WAKATIME, _ACTIVITYWATCH, _RESCUETIME, _TOGGL, _MANICTIME, _ATIMELOGGER),

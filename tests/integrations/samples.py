@@ -675,6 +675,14 @@ def rockbox() -> Sample:
     )
 
 
+def tidal() -> Sample:
+    return Sample(
+        "streaming.csv",
+        b"artist_name,track_title,entry_date,time_zone\n"
+        b"Gorillaz,Andromeda,08/02/2011 23:50,Europe/Berlin\n",
+    )
+
+
 def swarm() -> Sample:
     return Sample(
         "checkins1.json",

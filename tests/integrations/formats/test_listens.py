@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from resourceserver.integrations.format import Format
-from resourceserver.integrations.formats import lastfm, listenbrainz, scrobbles
+from resourceserver.integrations.formats import lastfm, listenbrainz, scrobbles, tidal
 from resourceserver.integrations.records import Listen
 from tests.integrations import samples
 from tests.integrations.memory import read, recognise
@@ -50,6 +50,12 @@ BY_BOTH = LISTEN._replace(
         ),
         # An hour later by the clock of a player in Berlin.
         (scrobbles.ROCKBOX, LISTEN._replace(duration_ms=197_000, is_skipped=False)),
+        (
+            tidal.TIDAL,
+            LISTEN._replace(
+                key="21620090:Gorillaz:Andromeda", listened_at=AT.replace(second=0), album=None
+            ),
+        ),
     ],
 )
 def test_a_listen_is_read(format_: Format, expected: Listen) -> None:
@@ -147,6 +153,15 @@ def test_tracks_that_people_love_are_no_listens() -> None:
         (scrobbles.LIBREFM_TSV, "1297205432\tAndromeda\n", ["too_few_columns"]),
         (scrobbles.PANO, '{"timeMs": 1e300, "track": "a", "artist": "b"}', ["invalid_time"]),
         (scrobbles.ROCKBOX, "#AUDIOSCROBBLER/1.1\na\tb\n", ["too_few_columns"]),
+        (
+            tidal.TIDAL,
+            "artist_name,track_title,entry_date,time_zone\n"
+            "a,b,,UTC\na,b,02/30/2011 22:50,UTC\na,b,8 Feb 2011,UTC\n,b,08/02/2011 22:50,UTC\n"
+            "a,,08/02/2011 22:50,UTC\na,b,08/02/2011 22:50,Mars\na,b,08/02/2011 22:50,Europe\n",
+            ["missing_time", "invalid_time", "invalid_time", "missing_artist", "missing_track"]
+            + ["unknown_zone"] * 2,
+        ),
+        (tidal.TIDAL, "track_title,entry_date\na,08/02/2011 22:50\n", ["missing_artist"]),
     ],
 )
 def test_what_is_no_listen_is_refused(format_: Format, content: str, reasons: list[str]) -> None:
@@ -173,3 +188,55 @@ def test_a_quotation_mark_in_a_table_with_tabs_is_a_character_as_any_other() -> 
     reading = read(scrobbles.LIBREFM_TSV, "\n".join(lines))
 
     assert [each.track for each in reading.records] == ['"Heroes"', '"Untitled', "C"]
+
+
+@pytest.mark.parametrize(
+    ("time", "zone", "expected"),
+    [
+        ("08/02/2011 22:50", "", "22:50:00"),
+        ("8/2/2011 9:05", "null", "09:05:00"),
+        ("08/02/2011 22:50:32", "Asia/Tokyo", "13:50:32"),
+        ("2011-02-08 22:50:32", "Asia/Tokyo", "13:50:32"),
+        ("2011-02-08T22:50:32.000+02:00", "Asia/Tokyo", "20:50:32"),
+    ],
+)
+def test_times_of_tidal_are_of_the_zone_beside_them(time: str, zone: str, expected: str) -> None:
+    content = f"entry_date,time_zone,artist_name,track_title\n{time},{zone},a,b\n"
+
+    [listen] = read(tidal.TIDAL, content).records
+
+    assert listen.listened_at.isoformat() == f"2011-02-08T{expected}+00:00"
+
+
+def test_times_of_tidal_need_no_column_of_zones() -> None:
+    content = "artist_name,track_title,entry_date\na,b,08/02/2011 22:50\n"
+
+    [listen] = read(tidal.TIDAL, content).records
+
+    assert listen.listened_at == AT.replace(second=0)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_a_table_of_tidal_may_begin_with_a_byte_order_mark(encoding: str) -> None:
+    text = samples.tidal().content.decode().replace("Gorillaz", "Sigur Rós")
+
+    [listen] = read(tidal.TIDAL, text.encode(encoding)).records
+
+    assert recognise(tidal.TIDAL, text.encode(encoding)) == 1.0
+    assert listen.artist == "Sigur Rós"
+
+
+def test_letters_of_another_encoding_are_replaced() -> None:
+    content = samples.tidal().content.replace(b"Gorillaz", b"Sigur R\xf3s")
+
+    [listen] = read(tidal.TIDAL, content).records
+
+    assert recognise(tidal.TIDAL, content) == 1.0
+    assert listen.artist == "Sigur R\ufffds"
+
+
+@pytest.mark.parametrize("column", ["artist_name", "track_title", "entry_date"])
+def test_a_table_without_a_column_of_tidal_is_another(column: str) -> None:
+    content = samples.tidal().content.replace(column.encode(), b"other")
+
+    assert recognise(tidal.TIDAL, content) == 0.0
