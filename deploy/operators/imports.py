@@ -33,9 +33,11 @@ from resourceserver.integrations.imports.files import CannotOpen
 from resourceserver.integrations.imports.receipts import AlreadyRunning, Connection, Import, Receipt
 from resourceserver.integrations.imports.running import Database, DryRun, Interrupted, Over
 from resourceserver.timeline import rollups, rounds, summaries
-from shared import database, screen
+from shared import database, queries, screen
 from shared.settings import Settings
 from shared.storage import Storage
+
+SQL: Final = queries.load(Path(__file__).with_name("imports.sql"))
 
 _COLUMNS: Final = (
     *(Column("IMPORT"), Column("STARTED AT"), Column("FILE", longest=40), Column("STATUS")),
@@ -49,6 +51,8 @@ _MOST_NAMES: Final = 3
 """The most names of a list that are printed; the receipt has all of them."""
 _MOST_REASONS: Final = 10
 """The most reasons of refusals that are printed; the receipt has all of them."""
+_SIMILAR_S: Final = 54
+"""How far apart two sources may date the same listen: services differ in when a track counts as played."""
 
 
 class _Account(NamedTuple):
@@ -468,6 +472,41 @@ def show(chosen: Settings, import_id: str, *, is_json: bool) -> None:
         click.echo(json.dumps(receipt, indent=2))
     else:
         _report(screen.plain(receipt["file"]), receipt)
+
+
+@imports.command("similar")
+@click.argument("email", callback=terminal.text)
+@click.option("--json", "is_json", is_flag=True, help="Print JSON instead of text.")
+@click.pass_obj
+def similar(chosen: Settings, email: str, *, is_json: bool) -> None:
+    """Count the listens of EMAIL that two sources have both brought.
+
+    Two listens are the same if they have the same title and artist and are at most 54 seconds apart. Both are
+    kept, and the command changes nothing. To keep one, remove the import of the other with
+    "svc import --undo IMPORT_ID".
+    """
+    with _connected(chosen) as owner:
+        account = _account(owner, email)
+        with receipts.as_owner(owner):
+            rows = owner.execute(
+                SQL["similar_listens"],
+                {
+                    "user_id": account.user_id,
+                    "most_s": _SIMILAR_S,
+                    "examples": receipts.EXAMPLES,
+                },
+            ).fetchall()
+    if is_json:
+        members = ("first_source", "second_source", "listens", "examples")
+        click.echo(json.dumps([dict(zip(members, row, strict=True)) for row in rows], indent=2))
+        return
+    if not rows:
+        click.echo("no two sources have the same listens")
+    for first, second, count, examples in rows:
+        click.echo(screen.plain(f"{first} and {second}: {screen.counted(count, 'listen')}"))
+        for each in examples:
+            times = f"{each['first_at']} and {each['second_at']}"
+            click.echo(screen.plain(f"  {times}: {each['artist']}, {each['track']}"))
 
 
 COMMANDS: Final[tuple[click.Command, ...]] = (import_files, imports)
