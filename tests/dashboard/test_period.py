@@ -94,7 +94,7 @@ def test_a_range_keeps_the_query_of_its_view() -> None:
     period = Range.parse({"path": "/trends?by=week", "to": "2026-11-10"}).period(SATURDAY)
     assert period.path == "/trends?by=week&from=2026-08-12&to=2026-11-10"
     assert period.current == "/trends?by=week"
-    assert period.following == "/trends?by=week&from=2026-11-11&to=2027-02-08"
+    assert period.following == "/trends?by=week&from=2026-11-11&to=2027-02-09"
 
 
 def test_a_week_over_new_year_names_both_years() -> None:

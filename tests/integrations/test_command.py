@@ -175,7 +175,7 @@ def test_rollups_and_summaries_are_made_and_nothing_is_due(
     done = command.bring(path)
 
     assert done.exit_code == 0, done.output
-    assert due(owner) == (0, 0, 0)
+    assert due(owner, alice) == (0, 0, 0)
     made = owner.execute(
         "select count(distinct date) from activity.daily_summary where user_id = %s",
         [alice.user_id],
@@ -186,17 +186,18 @@ def test_rollups_and_summaries_are_made_and_nothing_is_due(
     undone = command.run(imports.import_files, "--undo", listed[0]["import"])
 
     assert undone.exit_code == 0, undone.output
-    assert due(owner) == (0, 0, 0)
+    assert due(owner, alice) == (0, 0, 0)
 
 
-def due(owner: Rows) -> tuple[Any, ...] | None:
-    """Return how many days wait for visits, rollups and summaries."""
+def due(owner: Rows, person: Person) -> tuple[Any, ...] | None:
+    """Return how many days of a person wait for visits, rollups and summaries."""
     return owner.execute(
         """
-        select (select count(*) from location.derivation_due),
-               (select count(*) from activity.rollup_due),
-               (select count(*) from activity.summary_due)
-        """
+        select (select count(*) from location.derivation_due where user_id = %(user_id)s),
+               (select count(*) from activity.rollup_due where user_id = %(user_id)s),
+               (select count(*) from activity.summary_due where user_id = %(user_id)s)
+        """,
+        {"user_id": person.user_id},
     ).fetchone()
 
 
