@@ -460,6 +460,26 @@ def test_an_undo_marks_days_of_utc_whatever_the_zone_of_its_login(
     assert marks(owner) == ["2025-06-16", "2025-06-17"]
 
 
+def test_a_sleep_between_marked_days_keeps_its_offset(
+    importer: Importer, owner: Rows, derive: Derive, tmp_path: Path
+) -> None:
+    days = (0, 5, 10)
+    owner.execute("update identity.user set timezone = 'Asia/Tokyo'")
+    importer.take(tmp_path / "file", *(sleep(at("00:00", day), at("08:00", day)) for day in days))
+    derive()
+    owner.execute("update identity.user set timezone = 'America/Lima'")
+    for day in (0, 10):
+        owner.execute(
+            "insert into location.derivation_due select user_id, %s from identity.user",
+            [at("00:00", day)],
+        )
+
+    assert derive() == 2
+
+    offsets = owner.execute("select utc_offset from health.sleep order by ended_at").fetchall()
+    assert offsets == [("-05:00",), ("+09:00",), ("-05:00",)]
+
+
 def test_a_visit_that_ended_within_two_days_before_a_sleep_says_its_offset(
     importer: Importer, owner: Rows, derive: Derive, tmp_path: Path
 ) -> None:
