@@ -183,7 +183,8 @@ begin atomic
                select 'daily_summaries',
                       'read:activity',
                       count(*),
-                      null
+                      -- With a name: without one the function reads differently after a restore.
+                      null::uuid as last_id
                  from activity.daily_summary
                 where user_id = p_user_id
            ) as kind
