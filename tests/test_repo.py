@@ -188,6 +188,7 @@ DOCUMENTS = [
     *("README.md", "CONTRIBUTING.md", "docs/ARCHITECTURE.md", "docs/BACKUP.md", "docs/CAPACITY.md"),
     *(
         "docs/CITUS.md",
+        "docs/GLOSSARY.md",
         "docs/INSTALL.md",
         "docs/LOAD.md",
         "docs/OPERATING.md",
