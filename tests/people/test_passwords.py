@@ -1,13 +1,15 @@
 """Which passwords are acceptable."""
 
+import time
+
 import anyio
 import pytest
-from argon2 import extract_parameters
-from argon2.exceptions import VerifyMismatchError
+from argon2 import PasswordHasher, Type, extract_parameters
+from argon2.exceptions import InvalidHashError, VerificationError, VerifyMismatchError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from authserver.people import passwords
+from authserver.people import passwords, single_thread
 from authserver.people.passwords import UnacceptablePassword
 
 
@@ -111,6 +113,52 @@ def test_the_decoy_has_the_same_parameters_and_never_matches() -> None:
     with pytest.raises(VerifyMismatchError):
         hasher.argon2.verify(hasher.decoy, "")
     assert hasher.decoy != passwords.Hasher().decoy
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 4, 7])
+@pytest.mark.parametrize("variant", Type)
+def test_one_thread_verifies_the_hashes_of_several(lanes: int, variant: Type) -> None:
+    argon2 = PasswordHasher(2, 64, lanes, hash_len=20 + lanes, type=variant)
+    stored = argon2.hash("an owl's Äpfel")
+
+    single_thread.verify(stored, "an owl's Äpfel")
+
+    with pytest.raises(VerifyMismatchError):
+        single_thread.verify(stored, "an owl's Apfel")
+    with pytest.raises(VerifyMismatchError):
+        single_thread.verify(stored, "")
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        "",
+        "a hash",
+        "$argon2id$v=19$m=64,t=1,p=1$c2FsdHNhbHQ$",
+        "$argon2id$v=19$m=64,t=1,p=1$c2FsdHNhbHQ$not base64",
+        "$argon2id$v=19$m=1,t=1,p=1$c2FsdHNhbHQ$aGFzaGhhc2hoYXNo",
+        "$argon2id$v=19$m=64,t=0,p=1$c2FsdHNhbHQ$aGFzaGhhc2hoYXNo",
+    ],
+)
+def test_one_thread_refuses_what_is_no_hash(stored: str) -> None:
+    with pytest.raises((InvalidHashError, VerificationError)):
+        single_thread.verify(stored, "an owl")
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+def test_the_passwords_of_strangers_are_verified_in_one_thread(is_known: bool) -> None:
+    hasher = passwords.Hasher()
+    place = hasher.known_place if is_known else hasher.place
+
+    async def verified() -> tuple[float, float]:
+        of_thread, of_all = await place.run(time.thread_time), time.process_time()
+        await hasher.verify(None, "an owl", is_known=is_known)
+        return await place.run(time.thread_time) - of_thread, time.process_time() - of_all
+
+    of_thread, of_all = anyio.run(verified)
+
+    # A thread that only waits for those that it has started uses no processor.
+    assert (of_thread > of_all / 2) is not is_known
 
 
 def test_the_queue_for_hashing_is_bounded() -> None:
