@@ -64,6 +64,42 @@ def test_records_are_samples_heart_rates_and_sleeps() -> None:
     ]
 
 
+def test_attributes_stand_in_any_order_and_may_be_missing() -> None:
+    times = 'endDate="2022-06-16 09:00:00 +0200" startDate="2022-06-16 08:00:00 +0200"'
+    reading = read_elements(
+        STEP,
+        f'<Record unit="count" value="7" {times} type="HKQuantityTypeIdentifierStepCount"/>',
+        STEP,
+        '<Record type="HKQuantityTypeIdentifierStepCount" unit="count" value="8"/>',
+        f'<Record type="HKQuantityTypeIdentifierStepCount" {times} value="8"/>',
+        f"<Record {times}/>",
+        STEP,
+    )
+
+    assert [(each.value, each.sensor.name) for each in reading.records] == [
+        (212.0, "Zoë's Apple Watch"),
+        (7.0, "Apple Health"),
+        (212.0, "Zoë's Apple Watch"),
+        (212.0, "Zoë's Apple Watch"),
+    ]
+    assert [(each.reason, each.example) for each in reading.refused] == [
+        (
+            "missing_time",
+            '{"type": "HKQuantityTypeIdentifierStepCount", "unit": "count", "value": "8"}',
+        ),
+        (
+            "unknown_unit",
+            '{"type": "HKQuantityTypeIdentifierStepCount",'
+            ' "endDate": "2022-06-16 09:00:00 +0200",'
+            ' "startDate": "2022-06-16 08:00:00 +0200", "value": "8"}',
+        ),
+        (
+            "type_is_not_kept",
+            '{"endDate": "2022-06-16 09:00:00 +0200", "startDate": "2022-06-16 08:00:00 +0200"}',
+        ),
+    ]
+
+
 @pytest.mark.parametrize(
     ("kind", "value", "unit", "metric", "converted"),
     [
