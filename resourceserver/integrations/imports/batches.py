@@ -4,9 +4,10 @@ Where the database refuses a record that the checks let pass, it refuses all of 
 written again in halves, down to that record, which is counted as refused.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from operator import itemgetter
 from typing import Any, Final, NamedTuple, Self
 
 import psycopg
@@ -63,15 +64,24 @@ class Batch:
 
     def finished(self) -> Self:
         """Return the batch with its first and last instant."""
-        starts = [row[PLACES[kind]] for (kind, _), rows in self.rows.items() for row in rows]
-        self.first_at, self.last_at = min(starts, default=None), max(starts, default=None)
+        starts = [
+            list(map(itemgetter(PLACES[kind]), rows)) for (kind, _), rows in self.rows.items()
+        ]
+        self.first_at = min(map(min, starts), default=None)
+        self.last_at = max(map(max, starts), default=None)
         return self
+
+    def quick_way(self, kind: type) -> tuple[Callable[[Any], bool], list[Any]] | None:
+        """Return what checks the texts of a record of a frequent type, and where it then goes."""
+        if kind not in checks.COLUMNS:
+            return None
+        return checks.COLUMNS[kind][0], self.rows.setdefault((kind, None), [])
 
     def check_columns(self) -> Self:
         """Check the records of which only texts were checked; return the batch."""
         for kind, (_, are_usual) in checks.COLUMNS.items():
             rows = self.rows.get((kind, None))
-            if rows is None or are_usual(rows):
+            if rows is None or (rows and are_usual(rows)):
                 continue
             del self.rows[kind, None]
             for row in rows:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from math import isfinite, isnan
+from operator import sub
 from typing import Any, Final, get_args
 from zoneinfo import available_timezones
 
@@ -171,6 +172,7 @@ _GOOD_NAMES: Final[set[tuple[object, ...]]] = set()
 _MOST_NAMES: Final = 1000
 _NUMBERS: Final = frozenset((int, float))
 _FLOATS: Final = frozenset((float,))
+_INTEGERS: Final = frozenset((int,))
 
 
 def _sensor(value: Any) -> str | None:
@@ -417,7 +419,7 @@ def _is_usual_sample(record: records.Sample) -> bool:
     try:
         return (
             type(value) in _NUMBERS
-            and 1e-15 <= value <= 1e15
+            and (1e-15 <= value <= 1e15 or value == 0)
             and metric in METRICS
             and type(key) is str
             and key.isprintable()
@@ -478,10 +480,37 @@ def _is_usual_point(record: records.Point) -> bool:
         return False
 
 
+# A record that waits for the check of columns holds no long text.
+
+
 def _has_usual_texts(record: records.Point) -> bool:
-    # A point that waits for the check of columns holds no long text.
     try:
         return len(record[0]) <= KEY_LENGTH and record[-3:] in _GOOD_NAMES
+    except TypeError:
+        return False
+
+
+def _sample_has_usual_texts(record: records.Sample) -> bool:
+    try:
+        return (
+            len(record[0]) <= KEY_LENGTH
+            and record[1] in METRICS
+            and record[5] in _GOOD_SENSORS
+            and record[6] is None
+            and record[7] is False
+        )
+    except TypeError:
+        return False
+
+
+def _heart_rate_has_usual_texts(record: records.HeartRate) -> bool:
+    try:
+        return (
+            len(record[0]) <= KEY_LENGTH
+            and record[3] in _GOOD_SENSORS
+            and record[4] == ()
+            and record[5] is None
+        )
     except TypeError:
         return False
 
@@ -490,14 +519,50 @@ _MEASURES_OF_POINTS: Final = ((0.0, 1e8), (-1e8, 1e8), (0.0, 1e8), (0.0, 1e6), (
 """The least and the most of accuracy, altitude, its deviation, speed and course."""
 
 
+def _are_usual_keys(keys: Sequence[str]) -> bool:
+    joined = "".join(keys)
+    return (
+        joined.isprintable()
+        and all(keys)
+        # The only printable character that is white space.
+        and not (" " in joined and any(map(str.isspace, keys)))
+    )
+
+
+def _are_usual_samples(rows: Sequence[records.Sample]) -> bool:
+    keys, _, starts, ends, numbers, *_ = zip(*rows, strict=True)
+    try:
+        lengths = list(map(sub, ends, starts))
+        return (
+            _are_usual_keys(keys)
+            and min(starts) >= FIRST
+            and max(ends) < LAST
+            and min(lengths) >= timedelta(0)
+            and max(lengths) <= _LONGEST_SAMPLE
+            and _are_between(0, 1e15, numbers, _NUMBERS)
+            and min(filter(None, numbers), default=1) >= 1e-15
+        )
+    except TypeError:
+        return False
+
+
+def _are_usual_heart_rates(rows: Sequence[records.HeartRate]) -> bool:
+    keys, ats, rates, *_ = zip(*rows, strict=True)
+    try:
+        return (
+            _are_usual_keys(keys)
+            and FIRST <= min(ats) <= max(ats) < LAST
+            and _are_between(1, 400, rates, _INTEGERS)
+        )
+    except TypeError:
+        return False
+
+
 def _are_usual_points(rows: Sequence[records.Point]) -> bool:
     keys, ats, latitudes, longitudes, *measures = tuple(zip(*rows, strict=True))[:9]
     try:
-        joined = "".join(keys)
         return (
-            joined.isprintable()
-            and " " not in joined
-            and all(keys)
+            _are_usual_keys(keys)
             and FIRST <= min(ats) <= max(ats) < LAST
             and _are_between(-90, 90, latitudes, _FLOATS)
             and _are_between(-180, 180, longitudes, _FLOATS)
@@ -530,6 +595,8 @@ QUICK: Final[dict[type, Callable[[Any], bool]]] = {
 """Whether a record is as nearly all of its type, and can be written, in a few comparisons. A file can hold
 millions of these types. Any other record is checked by the rules (``refusal``)."""
 COLUMNS: Final[dict[type, tuple[Callable[[Any], bool], Callable[[Sequence[Any]], bool]]]] = {
+    records.Sample: (_sample_has_usual_texts, _are_usual_samples),
+    records.HeartRate: (_heart_rate_has_usual_texts, _are_usual_heart_rates),
     records.Point: (_has_usual_texts, _are_usual_points),
 }
 """The same of many records at once, in half the time: whether the texts of one record are as usual, and then

@@ -25,7 +25,7 @@ import psycopg
 from psycopg import errors
 
 from resourceserver.integrations.format import Format, Person, Unreadable
-from resourceserver.integrations.imports import batches, checks, receipts, recognition
+from resourceserver.integrations.imports import batches, receipts, recognition
 from resourceserver.integrations.imports.arrays import Array, ArrayDumper
 from resourceserver.integrations.imports.batches import Batch
 from resourceserver.integrations.imports.files import Brought, Member, Refusal
@@ -238,22 +238,19 @@ def _batches(
 ) -> Iterator[Batch]:
     """Yield the records of a member in batches; ``problem`` gets why it cannot be read to its end."""
     batch, count = Batch(), 0
-    kind: type | None = None
-    check: Callable[[Any], bool] | None = None
-    rows: list[Any] | None = None
+    ways: dict[type, tuple[Callable[[Any], bool], list[Any]] | None] = {}
+    """The check of each frequent type, and the rows of the batch that pass it."""
     try:
         for item in islice(form.read(member, person), done, None):
-            if type(item) is not kind:
-                kind, rows = type(item), None
-                check = (
-                    checks.COLUMNS[kind][0] if kind in checks.COLUMNS else checks.QUICK.get(kind)
-                )
             count += 1
+            kind = type(item)
+            try:
+                way = ways[kind]
+            except KeyError:
+                way = ways[kind] = batch.quick_way(kind)
             # A short way for the types of which files have millions.
-            if check is not None and check(item):
-                if rows is None:
-                    rows = batch.rows.setdefault((kind, None), [])
-                rows.append(item)
+            if way is not None and way[0](item):
+                way[1].append(item)
                 is_full = count >= BATCH
             else:
                 batch.take(item)
@@ -261,7 +258,8 @@ def _batches(
             if is_full:
                 batch.count = count
                 yield batch.check_columns().finished()
-                batch, count, rows = Batch(), 0, None
+                batch, count = Batch(), 0
+                ways.clear()
     except Unreadable as error:
         problem.append(str(error))
     except (KeyboardInterrupt, GeneratorExit):

@@ -267,9 +267,9 @@ def newest(rows: Rows) -> list[Any]:
 
 def _places(values: Iterable[Any]) -> tuple[list[Any], list[int]]:
     """Return each value once, and for each of ``values`` its place among these, counted from 1."""
-    known: dict[Any, int] = {}
-    indexes = [known.setdefault(value, len(known) + 1) for value in values]
-    return list(known), indexes
+    values = list(values)
+    known = {value: place for place, value in enumerate(dict.fromkeys(values), 1)}
+    return list(known), [known[value] for value in values]
 
 
 def counted(cursor: psycopg.Cursor[tuple[Any, ...]]) -> Written:
@@ -313,13 +313,17 @@ def measured(target: Target, source: str, rows: Rows) -> dict[str, Any]:
     }
 
 
-def _prepare_measured(rows: Rows) -> Prepared:
+def _prepare_heart_rates(rows: Rows) -> Prepared:
+    """Return heart rates as their statement takes them."""
+    return _prepare_measured(_by_field(rows))
+
+
+def _prepare_measured(by_field: Mapping[str, tuple[Any, ...]]) -> Prepared:
     """Return heart rates, or measurements of which none is a total of a day."""
-    by_field = _by_field(rows)
     sensors, indexes = _places(by_field["sensor"])
     values = _frequent_columns(by_field, skip=("sensor", "is_daily_total"))
     values["sensor"] = arrays.integers(indexes)
-    return Prepared(values, sensors, len(rows), _are_distinct(by_field["key"]))
+    return Prepared(values, sensors, len(indexes), _are_distinct(by_field["key"]))
 
 
 class Samples(NamedTuple):
@@ -332,13 +336,13 @@ class Samples(NamedTuple):
 
 def _prepare_samples(rows: Rows) -> Samples:
     """Return measurements as their statements take them."""
+    by_field = _by_field(rows)
+    metrics = frozenset(by_field["metric_type"])
+    if not any(by_field["is_daily_total"]):
+        return Samples(metrics, _prepare_measured(by_field), [])
     totals = [row for row in rows if row.is_daily_total]
-    plain = [row for row in rows if not row.is_daily_total] if totals else rows
-    return Samples(
-        frozenset([row.metric_type for row in rows]),
-        _prepare_measured(plain) if plain else None,
-        totals,
-    )
+    plain = [row for row in rows if not row.is_daily_total]
+    return Samples(metrics, _prepare_measured(_by_field(plain)) if plain else None, totals)
 
 
 def add_metrics(target: Target, source: str, names: frozenset[str]) -> None:
@@ -696,7 +700,7 @@ WRITERS: Final[dict[type, Writer]] = {
 
 FREQUENT: Final[dict[type, Callable[[Rows], Any]]] = {
     records.Sample: _prepare_samples,
-    records.HeartRate: _prepare_measured,
+    records.HeartRate: _prepare_heart_rates,
     records.Point: _prepare_points,
 }
 """The types of which files have millions, each with what prepares its records."""
