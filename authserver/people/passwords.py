@@ -157,6 +157,9 @@ class _Place:
 
     threads: ThreadPoolExecutor
     limiter: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(1))
+    durations_s: deque[float] = field(default_factory=lambda: deque(maxlen=_MEASURED))
+    """How long the last verifications took, without the time in the queue."""
+    first_measurement: anyio.Lock = field(default_factory=anyio.Lock)
 
     @classmethod
     def of(cls, prepare: Callable[[], None]) -> "_Place":
@@ -206,9 +209,6 @@ class Hasher:
     )
     """The place for known people. Strangers' passwords give way to theirs."""
     verify_for_strangers: Callable[[str, str], object] = single_thread.verify
-    durations_s: deque[float] = field(default_factory=lambda: deque(maxlen=_MEASURED), repr=False)
-    """How long the last passwords took, without the time in the queue."""
-    first_measurement: anyio.Lock = field(default_factory=anyio.Lock, repr=False)
     decoy: str = field(init=False, repr=False)
     """The hash that is verified when there is no account or no password."""
 
@@ -234,7 +234,8 @@ class Hasher:
             # No account has such a password. Another text is hashed to keep the duration the same.
             text = ""
         verify = self.argon2.verify if is_known else self.verify_for_strangers
-        is_right = await self._run(is_known, partial(_matches, verify), stored or self.decoy, text)
+        matches = partial(_matches, verify, self._place(is_known).durations_s)
+        is_right = await self._run(is_known, matches, stored or self.decoy, text)
         return is_right and stored is not None
 
     async def pause(self, *, is_known: bool = False) -> None:
@@ -242,17 +243,20 @@ class Hasher:
 
         Raises TooManySignIns.
         """
-        if not self.durations_s:
+        place = self._place(is_known)
+        if not place.durations_s:
             # Nothing was measured since the server started. One attempt measures; others wait for it.
-            async with self.first_measurement:
-                if not self.durations_s:
+            async with place.first_measurement:
+                if not place.durations_s:
                     await self.verify(None, "", is_known=is_known)
                     return
         await anyio.sleep(self.expected_s(is_known=is_known))
 
     def expected_s(self, *, is_known: bool = False) -> float:
         """Return how long ``verify`` would take now: the queue, and the median of the last durations."""
-        return statistics.median(self.durations_s) * (1 + self._place(is_known).ahead)
+        # Strangers' passwords take longer, so each place has a median of its own.
+        place = self._place(is_known)
+        return statistics.median(place.durations_s) * (1 + place.ahead)
 
     def is_outdated(self, stored: str) -> bool:
         """Return whether ``stored`` was hashed with parameters other than the current ones."""
@@ -267,20 +271,18 @@ class Hasher:
         place = self._place(is_known)
         if place.waiting >= _MAX_WAITING:
             raise TooManySignIns
-
-        def measured() -> Result:
-            begun = time.perf_counter()
-            try:
-                return work(*given)
-            finally:
-                self.durations_s.append(time.perf_counter() - begun)
-
-        return await place.run(measured)
+        return await place.run(partial(work, *given))
 
 
-def _matches(verify: Callable[[str, str], object], stored: str, password: str) -> bool:
+def _matches(
+    verify: Callable[[str, str], object], durations_s: deque[float], stored: str, password: str
+) -> bool:
+    """Return whether the password matches, and add how long that took."""
+    begun = time.perf_counter()
     try:
         verify(stored, password)
     except (VerificationError, InvalidHashError):
         return False
+    finally:
+        durations_s.append(time.perf_counter() - begun)
     return True

@@ -735,7 +735,7 @@ def test_a_fifth_concurrent_sign_in_of_one_address_or_account_is_refused_and_not
 def test_throttled_attempts_keep_no_place_of_their_address(home: Place, settings: Settings) -> None:
     hasher = Hasher(CHEAP)
     # So long are pauses.
-    hasher.durations_s.append(3600)
+    hasher.place.durations_s.append(3600)
     origin = RequestOrigin(None, HOME)
     entered = []
 
@@ -815,7 +815,9 @@ def test_48_delayed_attempts_from_twelve_addresses_take_no_place_in_the_queue(
 def test_a_delayed_attempt_waits_for_the_queue_and_the_median_hash() -> None:
     async def expected() -> tuple[float, float]:
         hasher = Hasher(CHEAP)
-        hasher.durations_s.extend([0.1, 9.0, 0.2, 0.3, 0.1])
+        hasher.place.durations_s.extend([0.1, 9.0, 0.2, 0.3, 0.1])
+        # Those of known people tell nothing about the other place.
+        hasher.known_place.durations_s.extend([5.0] * 15)
         idle = hasher.expected_s()
         async with hasher.place.limiter, anyio.create_task_group() as waiting:
             for _ in range(3):
