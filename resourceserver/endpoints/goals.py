@@ -10,7 +10,7 @@ from pydantic import Field
 from resourceserver import timeline
 from resourceserver.api.bodies import Body, Count, DayRangeEcho, Timestamp
 from resourceserver.api.endpoint import Answers, Endpoint, Further
-from resourceserver.api.parameters import Params, Zone, known_zone
+from resourceserver.api.parameters import Flag, Params, Zone, known_zone
 from resourceserver.timeline import metrics
 from resourceserver.timeline.metrics import ActivityMetric
 from shared import pipeline, queries
@@ -28,24 +28,41 @@ STORED: Final = frozenset(get_args(ActivityMetric)) - {"session_count", "longest
 """The metrics whose stored values of days add up to that of a longer period."""
 RECENT: Final = 8
 """The recent periods of every goal: the current one, and seven finished ones."""
-ROUNDS: Final = {"recent": (0, RECENT), "older": (RECENT, 60), "oldest": (60, None)}
-"""In which order periods are read, by their ages: the first one, and the one after the last."""
+CURRENT: Final = "current"
+"""The only round of a question without history."""
+ROUNDS: Final = {
+    CURRENT: (0, 1),
+    "recent": (0, RECENT),
+    "older": (RECENT, 60),
+    "oldest": (60, None),
+}
+"""Which periods a round reads, by their ages: the first one, and the one after the last."""
+HISTORY: Final = ("recent", "older", "oldest")
+"""The rounds of a question with history, in their order."""
 
 Status = Literal["met", "missed", "in_progress", "exceeded", "skipped"]
 Weekday = Annotated[int, Field(ge=1, le=7)]
 
 
 class GoalsParams(Params):
-    """The zone of the periods."""
+    """The zone of the periods, and which of them are read."""
 
     tz: Zone | None = Field(
         default=None,
         description="IANA time zone in which periods begin; by default the caller's own.",
     )
+    include_history: Flag = Field(
+        default=True,
+        description="Whether finished periods are read; without them, `history` is empty and `streak` null.",
+    )
 
     def values(self) -> dict[str, Any]:
-        """Return the zone, or null for the caller's own."""
-        return {"tz": self.tz and known_zone(self.tz), "given_tz": self.tz}
+        """Return the zone, or null for the caller's own, and which periods are read."""
+        return {
+            "tz": self.tz and known_zone(self.tz),
+            "given_tz": self.tz,
+            "include_history": self.include_history,
+        }
 
 
 class Filter(Body):
@@ -108,11 +125,11 @@ class Goal(Body):
     enabled: bool
     progress: Progress
     """The current period."""
-    streak: Count
+    streak: Count | None
     """The number of periods met in a row up to the last finished one; skipped periods are ignored. Covers
-    about a year."""
+    about a year. Null without history."""
     history: list[Finished]
-    """The last seven finished periods, in order."""
+    """The last seven finished periods, in order; empty without history."""
     created_at: Timestamp
 
 
@@ -131,24 +148,31 @@ class GoalsBody(Body):
 # these are up to date.
 
 
-def _recent(_: Mapping[str, Any], answers: Answers) -> dict[str, Step]:
-    """Return the statements that compute the instants of the recent periods."""
+def _first(values: Mapping[str, Any], answers: Answers) -> dict[str, Step]:
+    """Return the statements that compute the instants of the periods of the first round."""
     query = answers["query"]
-    return _slots(query, query["data"], "recent")
+    # Tools have no such parameter, and always read the history.
+    when = HISTORY[0] if values.get("include_history", True) else CURRENT
+    return _slots(query, query["data"], when)
 
 
 def _more(_: Mapping[str, Any], answers: Answers) -> dict[str, Step]:
-    """Return the statements for the recent periods, then those for older ones."""
+    """Return the statements for the periods of the first round, then those for older ones."""
     query = answers["query"]
     goals = query["data"]
     answered = {name.split()[0] for name in answers}
-    for when in ROUNDS:
+    for when in _rounds(answers):
         if when not in answered:
             return _slots(query, goals, when)
         if f"{when}_reached" not in answered and (steps := _steps(answers, goals, when)):
             return steps
         goals = [goal for goal in goals if not _has_failed(goal, answers, when)]
     return {}
+
+
+def _rounds(answers: Answers) -> tuple[str, ...]:
+    """Return the rounds of a question, whose first one has been read."""
+    return (CURRENT,) if any(name.startswith(f"{CURRENT} ") for name in answers) else HISTORY
 
 
 def _has_failed(goal: Mapping[str, Any], answers: Answers, when: str) -> bool:
@@ -222,7 +246,7 @@ def _stored(goal: Mapping[str, Any], answer: Mapping[str, Any], when: str) -> li
     if not _is_stored(goal):
         return [None] * len(sums)
     values = [None if each is None else each[goal["metric"]] for each in sums]
-    return [*values[:-1], None] if when == "recent" else values
+    return [*values[:-1], None] if ROUNDS[when][0] == 0 else values
 
 
 def _reached(goal: Mapping[str, Any], answers: Answers, when: str) -> Iterator[dict[str, Any]]:
@@ -256,15 +280,25 @@ def _status(goal: Mapping[str, Any], age: int, slot: Mapping[str, Any]) -> Statu
 def _finish(answers: Answers) -> dict[str, Any]:
     query = answers["query"]
     # A later round has no values of a goal that failed in an earlier one, and nothing asks for them.
+    rounds = _rounds(answers)
     data = [
-        _goal(goal, query, chain.from_iterable(_reached(goal, answers, when) for when in ROUNDS))
+        _goal(
+            goal,
+            query,
+            chain.from_iterable(_reached(goal, answers, when) for when in rounds),
+            has_history=rounds == HISTORY,
+        )
         for goal in query["data"]
     ]
     return {"tz": query["given_tz"], "data": data, "count": len(data)}
 
 
 def _goal(
-    goal: Mapping[str, Any], query: Mapping[str, Any], values: Iterator[dict[str, Any]]
+    goal: Mapping[str, Any],
+    query: Mapping[str, Any],
+    values: Iterator[dict[str, Any]],
+    *,
+    has_history: bool,
 ) -> dict[str, Any]:
     """Return a goal as answers have it. ``values`` are read no further than its streak goes."""
     periods = query["periods"][goal["period"]]
@@ -282,10 +316,10 @@ def _goal(
             "status": statuses[0],
             "remaining": slots[0]["remaining"],
         },
-        "streak": _streak(chain(statuses[1:], older)),
+        "streak": _streak(chain(statuses[1:], older)) if has_history else None,
         "history": [
             {**periods[age], "value": slots[age]["value"], "status": statuses[age]}
-            for age in reversed(range(1, RECENT))
+            for age in reversed(range(1, len(slots)))
         ],
         "created_at": goal["created_at"],
     }
@@ -310,6 +344,6 @@ ENDPOINTS: Final = [
         params=GoalsParams,
         body=GoalsBody,
         query=SQL["goals"],
-        further=Further(STATEMENTS, _recent, _finish, _more),
+        further=Further(STATEMENTS, _first, _finish, _more),
     ),
 ]

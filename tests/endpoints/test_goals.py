@@ -333,6 +333,29 @@ def test_a_streak_may_be_longer_than_the_history(
     assert goals[1]["streak"] in {3, 4}
 
 
+def test_without_history_the_current_period_is_the_same(
+    api: TestClient, owner: Rows, alice: Person
+) -> None:
+    today = midnight(owner)
+    add_sessions(
+        owner,
+        alice,
+        [
+            Session(f"{day}", "laptop", "Code", today - day * DAY, today - day * DAY + HOUR)
+            for day in (1, 2)
+        ],
+    )
+    for period in ("day", "week", "month"):
+        add_goal(owner, alice, "tracked_ms", period=period)
+        add_goal(owner, alice, "tracked_ms", period=period, apps=["Chess"])
+
+    whole, current = ask(api, alice), ask(api, alice, include_history="false")
+
+    assert [goal["streak"] for goal in whole][:2] == [2, 0]
+    assert [goal["progress"] for goal in current] == [goal["progress"] for goal in whole]
+    assert [(goal["streak"], goal["history"]) for goal in current] == [(None, [])] * 6
+
+
 def test_finished_periods_come_from_stored_summaries_that_are_up_to_date(
     api: TestClient, deployment: Settings, owner: Rows, alice: Person
 ) -> None:

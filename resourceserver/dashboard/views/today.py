@@ -35,7 +35,7 @@ def asks(scene: Scene) -> Asks:
         "timeline": Ask("day_timeline", {**day, **up_to(scene)}),
         "apps": Ask("app_usage", scene.instant_query),
         "coding": Ask("coding", scene.instant_query),
-        "goals": Ask("goals", {"tz": scene.tz}),
+        "goals": Ask("goals", {"tz": scene.tz, "include_history": "false"}),
         "devices": Ask("devices"),
     }
 

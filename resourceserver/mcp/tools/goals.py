@@ -31,6 +31,9 @@ class Goal(goals.Goal):
     """One goal; the days of its periods are those of the person's own zone."""
 
     progress: Progress
+    streak: Count
+    """The number of periods met in a row up to the last finished one; skipped periods are ignored. Covers
+    about a year."""
     history: list[Finished]  # type: ignore[assignment] # each has one member more
 
 
