@@ -19,8 +19,7 @@
 -- gives: amount (metric_type, position, value)
 -- gives: ranked_source (name, priority, provider, rank, source_id)
 -- gives: edge (ends, starts)
--- gives: sample (ended_at, first_position, is_void, last_position, metric_type, per_second, rank, source_id,
---     started_at)
+-- gives: sample (ended_at, first_position, is_void, last_position, metric_type, rank, source_id, started_at, value)
 ranked_source as (
     select source_id,
            provider,
@@ -50,9 +49,13 @@ sample as (
                - case when taken.is_daily_total then 1000000 else 0 end as rank,
            taken.started_at,
            taken.ended_at,
-           taken.value / date_part('epoch', taken.ended_at - taken.started_at) as per_second,
-           greatest(width_bucket(taken.started_at, edge.starts), 1) as first_position,
-           width_bucket(taken.ended_at - interval '1 millisecond', edge.starts) as last_position,
+           taken.value,
+           taken.first_position,
+           -- Most samples of a year are in one slot, and a comparison is much cheaper than a search.
+           case
+               when taken.ended_at <= edge.ends[taken.first_position] then taken.first_position
+               else width_bucket(taken.ended_at - interval '1 millisecond', edge.starts)
+           end as last_position,
            taken.is_daily_total and exists (
                select
                  from health.sample as other
@@ -77,9 +80,13 @@ sample as (
                select metric_type,
                       source_id,
                       started_at,
-                      greatest(ended_at, started_at + interval '1 millisecond') as ended_at,
+                      case
+                          when ended_at > started_at then ended_at
+                          else started_at + interval '1 millisecond'
+                      end as ended_at,
                       value,
-                      is_daily_total
+                      is_daily_total,
+                      greatest(width_bucket(started_at, edge.starts), 1) as first_position
                  from health.sample
                 where user_id = %(user_id)s
                   and metric_type = metric.metric_type
@@ -93,30 +100,42 @@ sample as (
                   and (select starts_at < ends_at from requested)
            ) as taken
 ),
--- Samples cut at the edges of slots.
+-- Samples cut at the edges of slots, with the value of each part. Differences of times are slow, so no other sample
+-- has its length computed.
 portion as (
-    select sample.metric_type,
-           sample.rank,
-           sample.first_position as position,
-           greatest(sample.started_at, edge.starts[sample.first_position]) as starts_at,
-           least(sample.ended_at, edge.ends[sample.first_position]) as ends_at,
-           sample.per_second
+    select metric_type,
+           rank,
+           first_position as position,
+           started_at as starts_at,
+           ended_at as ends_at,
+           value
       from sample
-     cross join edge
-     where not sample.is_void
-       and sample.first_position = sample.last_position
+     where not is_void
+       and first_position = last_position
+       and started_at >= (select starts from edge)[first_position]
+       and ended_at <= (select ends from edge)[first_position]
      union all
-    select sample.metric_type,
-           sample.rank,
-           touched.position,
-           greatest(sample.started_at, edge.starts[touched.position]),
-           least(sample.ended_at, edge.ends[touched.position]),
-           sample.per_second
-      from sample
-     cross join edge
-     cross join lateral generate_series(sample.first_position, sample.last_position) as touched (position)
-     where not sample.is_void
-       and sample.first_position < sample.last_position
+    select metric_type,
+           rank,
+           position,
+           starts_at,
+           ends_at,
+           value / date_part('epoch', ended_at - started_at) * date_part('epoch', ends_at - starts_at)
+      from (
+               select sample.*,
+                      touched.position,
+                      greatest(sample.started_at, (select starts from edge)[touched.position]) as starts_at,
+                      least(sample.ended_at, (select ends from edge)[touched.position]) as ends_at
+                 from sample
+                cross join lateral generate_series(sample.first_position, sample.last_position)
+                               as touched (position)
+                where not sample.is_void
+                  and (
+                          sample.first_position < sample.last_position
+                          or sample.started_at < (select starts from edge)[sample.first_position]
+                          or sample.ended_at > (select ends from edge)[sample.first_position]
+                      )
+           ) as part
 ),
 -- The portions in slots where more than one source measured the metric, so that something may be counted twice.
 contested as (
@@ -138,9 +157,9 @@ contested as (
 covered as (
     select metric_type,
            rank,
-           range_agg(tstzrange(starts_at, ends_at)) as times
+           bool_or(may_lose) as may_lose,
+           range_agg(tstzrange(starts_at, ends_at)) filter (where may_own) as times
       from contested
-     where may_own
      group by metric_type,
               rank
 ),
@@ -165,7 +184,7 @@ owned as (
                           ),
                           0
                       ) as before_s
-                 from (select distinct metric_type, rank from contested where may_lose) as level
+                 from covered as level
                 cross join lateral unnest(
                           (
                               select range_agg(covered.times)
@@ -174,29 +193,37 @@ owned as (
                                  and covered.rank < level.rank
                           )
                       ) as time
+                where level.may_lose
            ) as stretch
      group by metric_type,
               rank
 ),
 -- The part of a contested portion that better ranks own: the owned seconds up to its end less those up to its start.
+-- Most portions lie within one owned time.
 lost as (
     select contested.metric_type,
            contested.position,
-           contested.per_second * (
-               case
-                   when owned.starts[place.last] is null then 0
-                   else owned.before_s[place.last]
-                       + date_part('epoch', least(contested.ends_at, owned.ends[place.last]) - owned.starts[place.last])
-               end
-               - case
-                     when owned.starts[place.first] is null then 0
-                     else owned.before_s[place.first]
-                         + date_part(
-                               'epoch',
-                               least(contested.starts_at, owned.ends[place.first]) - owned.starts[place.first]
-                           )
-                 end
-           ) as value
+           case
+               when contested.ends_at <= owned.ends[place.first] then contested.value
+               else contested.value / nullif(date_part('epoch', contested.ends_at - contested.starts_at), 0) * (
+                   case
+                       when owned.starts[place.last] is null then 0
+                       else owned.before_s[place.last]
+                           + date_part(
+                                 'epoch',
+                                 least(contested.ends_at, owned.ends[place.last]) - owned.starts[place.last]
+                             )
+                   end
+                   - case
+                         when owned.starts[place.first] is null then 0
+                         else owned.before_s[place.first]
+                             + date_part(
+                                   'epoch',
+                                   least(contested.starts_at, owned.ends[place.first]) - owned.starts[place.first]
+                               )
+                     end
+               )
+           end as value
       from contested
       join owned using (metric_type, rank)
      cross join lateral (
@@ -212,7 +239,7 @@ amount as (
       from (
                select metric_type,
                       position,
-                      per_second * date_part('epoch', ends_at - starts_at) as value
+                      value
                  from portion
                 union all
                select metric_type,
