@@ -72,6 +72,26 @@ def test_the_longest_lying_bar_fills_the_width() -> None:
     assert len(each(chart, "missing")) == 1
 
 
+def test_two_names_that_are_too_long_for_a_line_have_two() -> None:
+    chart = top(
+        "t",
+        [
+            Bar("Code", 4, second="→ Firefox", text="4"),
+            Bar("Visual Studio Code", 2, second="→ Google Chrome", text="2"),
+            Bar("Mail", 1, second="→ Code", text="1"),
+        ],
+    )
+
+    words = {node.text: float(node.attrib["y"]) for node in each(chart, "row-label")}
+    assert [name.strip("\u2068\u2069") for name in words if name] == [
+        *("Code → Firefox", "Visual Studio Code", "→ Google Chrome", "Mail → Code")
+    ]
+    # Rows are 38 pixels high, and a second line adds 16.
+    assert list(words.values()) == [12, 38 + 12, 38 + 12 + 16, 38 + 54 + 12]
+    assert [float(node.attrib["y"]) for node in each(chart, "track")] == [17, 38 + 33, 38 + 54 + 17]
+    assert chart.height == 38 + 54 + 38
+
+
 def test_a_stretch_lies_at_its_time() -> None:
     start = datetime(2026, 11, 21, tzinfo=BERLIN)
     stretch = Stretch(start + timedelta(hours=6), start + timedelta(hours=12))

@@ -12,6 +12,10 @@ from resourceserver.dashboard.charts.svg import Key
 
 TOP: Final = 10
 LIST_ROW: Final = 38
+LINE: Final = 16
+"""What a second line adds to the height of a lying bar."""
+MOST_LETTERS: Final = 24
+"""The longest line above a lying bar, beside its value on a narrow phone."""
 WIDEST: Final = 14.0
 """The width of a bar among few, in percent."""
 
@@ -31,6 +35,17 @@ class Bar:
     href: str = ""
     text: str = ""
     """The value in words, beside a lying bar."""
+    second: str = ""
+    """What follows the label of a lying bar, on a second line if both are too long for one."""
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The lines above a lying bar."""
+        first = svg.cut(self.label, MOST_LETTERS)
+        if not self.second:
+            return (first,)
+        both = svg.cut(f"{self.label} {self.second}", MOST_LETTERS)
+        return (first, svg.cut(self.second, MOST_LETTERS)) if "…" in both else (both,)
 
     @property
     def is_missing(self) -> bool:
@@ -116,19 +131,25 @@ class TopBars:
         fill, body = svg.hatched(self.name), [svg.hatch(self.name)]
         for each in self.placed:
             bar, y = each.bar, each.across
+            lines = bar.lines
+            below = y + 17 + LINE * (len(lines) - 1)
             if bar.is_missing:
-                shape = svg.rect(0, y + 17, 100, each.width, "missing", fill=fill)
+                shape = svg.rect(0, below, 100, each.width, "missing", fill=fill)
             else:
-                shape = svg.rect(0, y + 17, 100, each.width, "track") + "".join(
-                    svg.rect(piece.start, y + 17, piece.length, each.width, piece.style)
+                shape = svg.rect(0, below, 100, each.width, "track") + "".join(
+                    svg.rect(piece.start, below, piece.length, each.width, piece.style)
                     for piece in each.pieces
                 )
             if each.usual is not None:
-                shape += svg.upright(each.usual, y + 14, each.width + 6, "usual")
-            shape = svg.text(0, y + 12, svg.cut(bar.label, 24), "row-label") + shape
+                shape += svg.upright(each.usual, below - 3, each.width + 6, "usual")
+            words = [
+                svg.text(0, y + 12 + LINE * number, line, "row-label")
+                for number, line in enumerate(lines)
+            ]
+            shape = "".join(words) + shape
             if bar.text:
-                shape += svg.text(100, y + 12, svg.cut(bar.text, 24), "amount", "end")
-            body.append(svg.mark(shape, bar.title, bar.href, bar.label))
+                shape += svg.text(100, y + 12, svg.cut(bar.text, MOST_LETTERS), "amount", "end")
+            body.append(svg.mark(shape, bar.title, bar.href, f"{bar.label} {bar.second}".strip()))
         links = any(each.bar.href for each in self.placed)
         return svg.frame(self.name, self.height, "".join(body), links=links)
 
@@ -173,17 +194,17 @@ def top(
     """Return lying bars, one under the other. The longest fills the width; negative values have none."""
     given = list(values)
     longest = max(_ends(given), default=0.0) or 1.0
-    placed = []
-    for place, bar in enumerate(given):
+    placed, height = [], 0
+    for bar in given:
         pieces, at = [], 0.0
         for number, value in enumerate(bar.values):
             length = 100 * (max(0.0, value) / longest)
             pieces.append(Piece(at, length, _style(bar, number)))
             at += length
         usual_at = None if bar.usual is None else 100 * (max(0.0, bar.usual) / longest)
-        placed.append(Placed(bar, place * LIST_ROW, 12, tuple(pieces), usual_at))
-    height = max(1, len(given)) * LIST_ROW
-    return TopBars(name, height, tuple(placed), _legend(given, parts, usual))
+        placed.append(Placed(bar, height, 12, tuple(pieces), usual_at))
+        height += LIST_ROW + LINE * (len(bar.lines) - 1)
+    return TopBars(name, height or LIST_ROW, tuple(placed), _legend(given, parts, usual))
 
 
 def _ends(given: Sequence[Bar]) -> list[float]:

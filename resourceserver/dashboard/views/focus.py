@@ -84,8 +84,8 @@ def charts(scene: Scene, answers: Answers) -> Charts:
     """Return the charts from the answers, all of which have the same scope."""
     write = figures(scene)
 
-    def count(row: dict[str, Any], label: str) -> Bar:
-        return Bar(label, row["count"], text=write.text(row["count"], "count"))
+    def count(row: dict[str, Any], label: str, second: str = "") -> Bar:
+        return Bar(label, row["count"], text=write.text(row["count"], "count"), second=second)
 
     focus = answers["focus"]
     known = [(row["value"], -n) for n, row in enumerate(focus["data"]) if row["value"]]
@@ -101,7 +101,7 @@ def charts(scene: Scene, answers: Answers) -> Charts:
         top(
             "pairs",
             [
-                count(row, f"{row['from_app']} → {row['to_app']}")
+                count(row, row["from_app"], f"→ {row['to_app']}")
                 for row in answers["switches"]["pairs"][:MOST_ROWS]
             ],
         ),
