@@ -142,6 +142,47 @@ def test_a_day_without_a_report_says_why(
     assert "so nothing is known" not in visit.open("/day/2025-06-16").text
 
 
+@pytest.mark.parametrize(
+    ("hours", "day", "words"),
+    [
+        ((24, 25), "2025-06-16", "The first data of a tracker is from 17 Jun 2025, 00:00."),
+        ((23, 24), "2025-06-17", "The newest data of a tracker is from 17 Jun 2025, 00:00."),
+        ((0, 1, 48, 48), "2025-06-17", "There is data of trackers before this day and after it"),
+    ],
+    ids=["the first data at its end", "the newest at its start", "the newest at its end"],
+)
+def test_data_at_the_edge_of_a_day_is_not_of_it(
+    hours: tuple[float, ...], day: str, words: str, visit: Visit, owner: Owner, alice: Person
+) -> None:
+    pairs = zip(hours[::2], hours[1::2], strict=True)
+    add_sessions(owner, alice, [used("Code", start, end) for start, end in pairs])
+    owner.execute(command.SQL["count_streams"], {"user_id": alice.user_id})
+
+    assert words in re.sub(r"<[^>]+>", "", visit.open(f"/day/{day}").text)
+
+
+def test_a_calendar_has_no_meetings_also_on_a_day_without_a_report(
+    visit: Visit, owner: Owner, alice: Person
+) -> None:
+    without = visit.open("/day/2025-06-16").text
+    owner.execute(
+        """
+        insert into content.calendar (user_id, name, provider, provider_key)
+        values (%s, 'Work', 'test', 'work')
+        """,
+        [alice.user_id],
+    )
+
+    page = visit.open("/day/2025-06-16").text
+
+    assert "No tracker has sent anything yet." in page
+    values = {source: value for value, source in Page(page).figures}
+    assert values["meetings#/totals/event_count"] == "0"
+    assert "meetings#/totals/event_count" not in {source for _, source in Page(without).figures}
+    assert "None on this day: music, places, heart rate." in page
+    assert "None on this day: meetings, music, places, heart rate." in without
+
+
 def test_a_day_before_any_tracker_says_so(visit: Visit) -> None:
     assert "No tracker has sent anything yet." in visit.open("/day/2025-06-16").text
 

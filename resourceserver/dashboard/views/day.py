@@ -137,13 +137,17 @@ def show(scene: Scene, answers: Answers) -> dict[str, Any]:
 
 
 def absent(answers: Answers) -> list[str]:
-    """Return the kinds of records of which the day has none."""
+    """Return the kinds of records of which the day has none. Meetings of a calendar have a number instead."""
     names = {"events": "meetings", "plays": "music", "visits": "places", "heart": "heart rate"}
     return [
         words
         for name, words in names.items()
         if name in answers
-        and not (meetings(answers[name]) if name == "events" else answers[name]["data"])
+        and not (
+            meetings(answers[name]) or answers["meetings"]["calendar_count"]
+            if name == "events"
+            else answers[name]["data"]
+        )
     ]
 
 
