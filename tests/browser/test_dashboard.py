@@ -17,6 +17,7 @@ from playwright.sync_api import Browser, Page, expect
 from resourceserver.dashboard.period import week_name
 from resourceserver.dashboard.signin.cookie import Cookies, cookies
 from resourceserver.dashboard.view import View
+from resourceserver.dashboard.views import VIEWS
 from shared.settings import Settings, sealing_key
 from tests import processes
 from tests.browser.conftest import WAITS_MS
@@ -252,6 +253,25 @@ def test_every_view_fits_and_stands_still_and_is_for_everybody(view: View, board
 
     assert {name: problems for name, problems in found.items() if problems} == {}
     assert board.said == []
+
+
+@pytest.mark.parametrize(
+    "view", [view for view in VIEWS if takes_a_range(view)], ids=lambda view: view.name
+)
+def test_every_range_fits_and_stands_still(view: View, board: Board) -> None:
+    last = midday().date()
+    found = {}
+    for name, days in {"ada": 60, "crowded": 1}.items():
+        board.enter(name)
+        query = f"?from={last - timedelta(days=days - 1)}&to={last}"
+        for address in addresses_of(view, last):
+            for width in (320, 1280):
+                board.open(address + query, width)
+                problems = [f"moves: {each}" for each in board.shifts()]
+                problems += [f"too wide: {each}" for each in board.page.evaluate(WIDER)]
+                found[f"{name} {address} {width}"] = problems
+
+    assert {place: problems for place, problems in found.items() if problems} == {}
 
 
 @by_name
