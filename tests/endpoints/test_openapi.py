@@ -24,6 +24,7 @@ from resourceserver.dashboard.views import VIEWS
 from resourceserver.description import openapi
 from resourceserver.description.openapi import EXAMPLES
 from resourceserver.endpoints import ENDPOINTS
+from resourceserver.ingest import events
 from resourceserver.ingest import route as ingest
 from shared.scopes import SCOPES
 from shared.settings import Settings
@@ -308,6 +309,21 @@ def test_every_example_is_in_use() -> None:
 def test_names_of_schemas_are_those_of_models() -> None:
     # pydantic would name two models with one name by the paths of their modules.
     assert [name for name in DOCUMENT["components"]["schemas"] if "__" in name] == []
+
+
+def test_the_codes_of_rejections_are_a_component_of_their_own() -> None:
+    """Clients that are generated have one type for them, instead of several with one name."""
+    schemas = DOCUMENT["components"]["schemas"]
+    reference = {"$ref": "#/components/schemas/RejectionCode"}
+    codes = {name: schemas[name]["properties"]["code"] for name in ("Rejection", "RejectionReason")}
+
+    assert schemas["RejectionCode"]["enum"] == list(events.CODES)
+    assert {name: {**code, **reference} == code for name, code in codes.items()} == {
+        "Rejection": True,
+        "RejectionReason": True,
+    }
+    # Nowhere else are they written out.
+    assert json.dumps(DOCUMENT).count(json.dumps(list(events.CODES))[1:-1]) == 1
 
 
 def test_every_schema_of_an_answer_is_described_and_may_grow() -> None:
