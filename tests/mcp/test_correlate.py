@@ -163,6 +163,39 @@ def test_ranks_may_be_compared(assistant: Assistant, days: Days) -> None:
     assert answer["data"][0]["coefficient"] == pytest.approx(0.8)
 
 
+@pytest.mark.parametrize("adjust", ["none", "weekday"])
+@pytest.mark.parametrize("method", ["pearson", "spearman"])
+@pytest.mark.parametrize("lag", [-2, 0, 1])
+def test_the_endpoint_gives_the_same_numbers_for_the_same_question(
+    assistant: Assistant, days: Days, adjust: str, method: str, lag: int
+) -> None:
+    days.add(
+        plays=TWELVE * 2, commits=[n % 7 * 2 + each for n, each in enumerate(TWELVE[::-1] * 2)]
+    )
+    question: dict[str, str | int] = {
+        "metric_a": "play_count",
+        "metric_b": "commits",
+        "method": method,
+        "lag": lag,
+    }
+
+    answer = assistant.ask("correlate", **question, **upto(24) | {"adjust": adjust})
+    endpoint = assistant.client.get(
+        "/api/v1/account/correlation",
+        params=question | {"from": "2025-06-01", "to": "2025-06-24", "adjust": adjust},
+        headers=assistant.headers,
+    ).json()
+
+    (pairing,), expected = answer["data"], endpoint["data"]
+    of_chance = {name: float(f"{expected[name]:.2g}") for name in ("p_value", "p_value_adjusted")}
+    assert {name: pairing[name] for name in expected if expected[name] is not None} == (
+        rounded({name: value for name, value in expected.items() if value is not None}) | of_chance
+    )
+    assert expected["n"] == 24 - abs(lag)
+    assert (answer["adjust"], answer["method"], answer["lag_days"]) == (adjust, method, lag)
+    assert (endpoint["adjust"], endpoint["method"], endpoint["lag_days"]) == (adjust, method, lag)
+
+
 @pytest.mark.parametrize(
     ("plays", "phrase"),
     [
