@@ -12,7 +12,7 @@ import click
 import pytest
 
 from deploy.cli import svc
-from shared import VERSION, tokens
+from shared import VERSION, settings, tokens
 from shared.settings import ROLES
 from tests.rooms import PACKAGES, ROOMS, ROOT, code_of, edges, picture
 
@@ -182,6 +182,20 @@ def test_the_documents_list_every_command() -> None:
     operating = (ROOT / "docs/OPERATING.md").read_text()
 
     assert [name for name in commands(svc) if f"`svc {name}`" not in operating] == []
+
+
+def test_the_readme_names_the_setting_for_loopback_ports_beside_the_clients_that_need_it() -> None:
+    # Claude Code and VS Code may take another port each time, which is refused by default.
+    chapter = (ROOT / "README.md").read_text().partition("## Connect an assistant\n")[2]
+    paragraphs = chapter.partition("\n## ")[0].split("\n\n")
+    (naming,) = [each for each in paragraphs if "`SVC_LOOPBACK_PORT_MAY_VARY=on`" in each]
+    chosen = settings.read({"SVC_LOOPBACK_PORT_MAY_VARY": "on"})
+
+    assert chosen.loopback_port_may_vary is True
+    assert "Claude Code, VS Code" in naming
+    table = paragraphs[paragraphs.index(naming) - 1]
+    assert "| Claude Code |" in table
+    assert "| VS Code |" in table
 
 
 DOCUMENTS = [
