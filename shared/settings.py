@@ -135,7 +135,7 @@ class Settings:
     """SVC_FETCH_NETWORKS: with commas between them, networks of the operator's own from which calendars and
     the like may be fetched, although they are not public; by default none."""
     full_urls: bool = False
-    """SVC_FULL_URLS: whether query and fragment of visited addresses are kept."""
+    """SVC_FULL_URLS: whether user name, password, query and fragment of visited addresses are kept."""
     loopback_port_may_vary: bool | None = None
     """SVC_LOOPBACK_PORT_MAY_VARY: whether the port of an http loopback redirect may differ from the
     registered one (RFC 8252, section 7.3); by default only for clients that are described by a document."""
