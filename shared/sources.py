@@ -569,6 +569,22 @@ _OWN: Final = Source(
     is_tried=True,
 )
 
+_SCREEN_TIME: Final = Source(
+    key="screen-time",
+    title="Screen time of Android",
+    holds="For how many minutes of each day you used each application of your phone.",
+    steps=(
+        "Android has no export of its own; Life Dashboard Companion sends its screen time as messages.",
+        "Keep the messages that it sends to an address of yours, in one file or in several.",
+        "Bring these files: one message, a list of them, or one message a line.",
+    ),
+    files=("JSON with a list called screen_time",),
+    wait="The application sends the last seven days each time.",
+    formats=(FileFormat("screen_time", "Life Dashboard Companion, screen time"),),
+    note="A phone does not say when on a day an application was used, so these minutes stand beside your "
+    "sessions: no timeline and no total contains them. The newest count of a day is kept.",
+)
+
 GROUPS: Final[Mapping[str, tuple[Source, ...]]] = {
     "Places": (_GOOGLE_TIMELINE, _GOOGLE_LOCATION, _SWARM, _TRACKS, _OWNTRACKS, _OVERLAND),
     "Health and sport": (
@@ -582,7 +598,7 @@ GROUPS: Final[Mapping[str, tuple[Source, ...]]] = {
     "Films and series": (_NETFLIX, _TRAKT, _LETTERBOXD, _IMDB),
     "Time at the computer": (
         *(_WAKATIME, _ACTIVITYWATCH, _RESCUETIME, _TOGGL, _MANICTIME, _ATIMELOGGER),
-        _GIT,
+        *(_SCREEN_TIME, _GIT),
     ),
     "Calendars and meetings": (_CALENDARS, _TRANSCRIPTS, _GRANOLA),
     "This service": (_OWN,),

@@ -198,7 +198,8 @@ grant execute on function svc.check_version, svc.import_user_id, svc.lock_new_de
 -- What a pull removes of what it has brought (calendar_pull.sql).
 grant execute on function svc.remove_calendar_events to svc_importer;
 grant select, insert, update
-    on code.event,
+    on activity.screen_time,
+       code.event,
        health.source,
        health.metric,
        health.sample,

@@ -109,6 +109,7 @@ select svc.secure_user_table('activity.coding_session', p_is_imported => true);
 select svc.secure_user_table('activity.beat');
 select svc.secure_user_table('activity.goal');
 select svc.secure_user_table('activity.daily_summary');
+select svc.secure_user_table('activity.screen_time', p_is_imported => true);
 select svc.secure_user_table('activity.summary_due', p_is_imported => true);
 select svc.secure_user_table('activity.rollup_due', p_is_imported => true);
 select svc.secure_user_table('activity.raw_limit', p_is_imported => true);

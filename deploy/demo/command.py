@@ -60,6 +60,7 @@ _KEYED: Final = {
     **{f"content.{name}": f"{name}_id" for name in ("calendar", "calendar_event", "play", "title")},
     **{f"health.{name}": f"{name}_id" for name in ("heart_rate", "sample", "sleep")},
     **{f"location.{name}": f"{name}_id" for name in ("event", "place", "point")},
+    "activity.screen_time": "screen_time_id",
     "content.recording": "recording_id",
     "music.listen": "listen_id",
 }

@@ -1,5 +1,6 @@
 """Activity at the desk and on the phone: applications, programming, meetings, code hosting."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from random import Random
@@ -100,6 +101,28 @@ def app_sessions(life: Life, day: Day, devices: dict[str, UUID]) -> Iterator[Row
         until = min(at + _length(rng, app), day.bed_at)
         yield _app_session(chapter, app, (at, until), world.PHONE, devices)
         at = until + timedelta(seconds=round(rng.expovariate(1 / 1900), 3))
+
+
+def screen_times(life: Life, day: Day, devices: dict[str, UUID]) -> Iterator[Row]:
+    """Yield the minutes of each application of the phone, as the phone itself counts them in the evening."""
+    chapter = life.chapter("screen time", day)
+    used: Counter[str] = Counter()
+    for session in app_sessions(life, day, devices):
+        if session["device_id"] == devices[world.PHONE] and session["ended_at"] <= day.bed_at:
+            length = session["ended_at"] - session["started_at"]
+            used[session["app"]] += length // timedelta(seconds=1)
+    for app, seconds in used.items():
+        if seconds >= 60:
+            yield {
+                "screen_time_id": chapter.row_id(),
+                "source": "life_dashboard",
+                "date": day.date,
+                "device": world.PHONE,
+                "app": f"com.example.{app.lower()}",
+                "name": app,
+                "duration_ms": seconds // 60 * 60_000,
+                "counted_at": day.bed_at,
+            }
 
 
 def _sitting(

@@ -138,6 +138,7 @@ class Story:
             length = row["ended_at"] - row["started_at"]
             self.coding_ms[day.date] += length // timedelta(milliseconds=1)
         yield "activity.coding_session", coded
+        yield "activity.screen_time", desk.screen_times(life, day, fixtures.devices)
         yield "code.event", desk.code_events(life, day)
         for night, recovery, cycle in body.sleeps(life, day, fixtures.sources[body.STRAP]):
             if self._is_past(night):

@@ -247,6 +247,26 @@ select row_to_json(line)::text
    and summary.date between %(from)s::date and %(to)s::date
  order by summary.date
 
+-- name: screen_times
+-- For how long each application was in use on a phone, on days of the phone.
+select json_build_object(
+           'id', screen_time_id,
+           'date', date,
+           'device', device,
+           'app', app,
+           'name', name,
+           'duration_ms', duration_ms,
+           'last_used_at', svc.instant(last_used_at),
+           'counted_at', svc.instant(counted_at),
+           'source', source,
+           'provider_key', provider_key
+       )::text
+  from activity.screen_time
+ where user_id = %(user_id)s
+   and date between %(from)s::date and %(to)s::date
+ order by date,
+          screen_time_id
+
 -- name: code_events
 -- Events of code hosts.
 select row_to_json(line)::text

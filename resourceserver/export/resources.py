@@ -274,6 +274,28 @@ class RecordedSleep(Body):
     """The key of the record in its source, by which a later import recognises it."""
 
 
+class ScreenTime(Body):
+    """For how long an application was in use on a phone on a day."""
+
+    id: str
+    date: CalendarDay
+    """A day of the phone, which says nothing of when on the day."""
+    device: str
+    """The name of the phone; empty where it is unknown."""
+    app: str
+    """The id of the application."""
+    name: str | None
+    """What people call the application."""
+    duration_ms: Milliseconds
+    last_used_at: Timestamp | None
+    """When it was last used on this day."""
+    counted_at: Timestamp
+    """When the phone counted; a newer count replaces an older one."""
+    source: str
+    provider_key: str
+    """The key of the record in its source, by which a later import recognises it."""
+
+
 class ExportedCodeEvent(code.CodeEvent):
     """An event of a code host, with its key in the source."""
 
@@ -425,6 +447,7 @@ RESOURCES: Final = (
         summaries.Summary,
         {"id": "date", "duration_ms": "tracked_ms", "name": "status", "title": "text"},
     ),
+    _streamed("screen_times", "read:activity", ScreenTime, {"started_at": "date", "title": "app"}),
     _streamed(
         "code_events",
         "read:code",

@@ -328,6 +328,22 @@ class CodingSession(NamedTuple):
     metadata: dict[str, Any] | None = None
 
 
+class ScreenTime(NamedTuple):
+    """For how long an application was in use on a day of a device, which does not say when on the day.
+
+    Of two with one key, the one that was counted later is kept: a day grows until it is over.
+    """
+
+    key: str
+    date: date
+    device: str
+    app: str
+    duration_ms: int
+    counted_at: datetime
+    name: str | None = None
+    last_used_at: datetime | None = None
+
+
 Record = (
     Listen
     | Sample
@@ -341,6 +357,7 @@ Record = (
     | CodeEvent
     | AppSession
     | CodingSession
+    | ScreenTime
 )
 """All types of records."""
 
@@ -358,6 +375,7 @@ KINDS: Final[dict[type[Record], str]] = {
     CodeEvent: "code",
     AppSession: "activity",
     CodingSession: "activity",
+    ScreenTime: "activity",
 }
 """The kind of data that each record is: the word of the scope that opens it."""
 

@@ -48,6 +48,18 @@ begin atomic
                            limit 1000
                       ) as smallest
                union all
+               select 'screen_times',
+                      'read:activity',
+                      count(*),
+                      (array_agg(id order by id desc))[1]
+                 from (
+                          select screen_time_id as id
+                            from activity.screen_time
+                           where user_id = p_user_id
+                           order by screen_time_id
+                           limit 1000
+                      ) as smallest
+               union all
                select 'code_events',
                       'read:code',
                       count(*),

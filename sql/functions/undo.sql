@@ -36,6 +36,9 @@ begin
     delete from health.message
      where user_id = p_user_id
        and import_id = p_import_id;
+    delete from activity.screen_time
+     where user_id = p_user_id
+       and import_id = p_import_id;
     delete from music.listen
      where user_id = p_user_id
        and import_id = p_import_id;

@@ -252,7 +252,7 @@ def test_resources_without_their_scope_are_left_out_and_named(
     body = answer.json()
     assert list(body["resources"]) == [
         *("app_sessions", "coding_sessions", "devices", "goals"),
-        *("category_rules", "category_scores", "daily_summaries", "listens"),
+        *("category_rules", "category_scores", "daily_summaries", "screen_times", "listens"),
     ]
     assert len(body["resources"]["app_sessions"]) == 1
     assert "health_samples" in body["omitted"]

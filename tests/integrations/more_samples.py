@@ -368,6 +368,17 @@ OWN_ROWS: dict[str, dict[str, Any]] = {
         "is_write": True,
         "source": "wakatime",
     },
+    "screen_times": {
+        "id": "13",
+        "date": "2025-06-16",
+        "device": "Pixel",
+        "app": "org.mozilla.firefox",
+        "name": "Firefox",
+        "duration_ms": 2_700_000,
+        "last_used_at": "2025-06-16T08:00:00.000Z",
+        "counted_at": "2025-06-16T09:00:00.000Z",
+        "source": "life_dashboard",
+    },
     "code_events": {
         "id": "3",
         "type": "pull_request",
@@ -511,3 +522,25 @@ def own_ndjson() -> Sample:
         for name, row in OWN_ROWS.items()
     )
     return Sample("activity-export-2025-06-17.ndjson", "".join(lines).encode())
+
+
+def screen_time_message(**members: Any) -> dict[str, Any]:
+    """Return a message of Life Dashboard Companion about a day of a phone."""
+    app = {
+        "package": "org.mozilla.firefox",
+        "name": "Firefox",
+        "minutes": 45,
+        "last_used": "2025-06-16T08:00:00Z",
+    }
+    day = {"date": "2025-06-16", "total_screen_time_minutes": 46, "apps": [app]}
+    return {
+        "timestamp": "2025-06-16T09:00:00Z",
+        "app_version": "2.4.0",
+        "device": "Google Pixel 8",
+        "source": "screen_time",
+        "screen_time": [day],
+    } | members
+
+
+def screen_time() -> Sample:
+    return Sample("screen-time.json", json.dumps(screen_time_message(), indent=2).encode())

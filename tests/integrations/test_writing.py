@@ -29,6 +29,7 @@ from resourceserver.integrations.records import (
     Recording,
     Recovery,
     Sample,
+    ScreenTime,
     Sensor,
     Sleep,
     Sourced,
@@ -103,6 +104,13 @@ EXAMPLES: Final[dict[str, tuple[Record, Record | None]]] = {
         CodeEvent("a", "commit", "pushed", AT, "me/svc", True, "Fix", None, "main", "9fceb02"),
         CodeEvent("a", "commit", "pushed", AT, "me/svc", True, "Fix", additions=41, deletions=7),
     ),
+    "activity.screen_time": (
+        ScreenTime("a", date(2025, 6, 16), "Pixel", "org.mozilla.firefox", 60_000, AT, "Firefox"),
+        ScreenTime(
+            *("a", date(2025, 6, 16), "Pixel", "org.mozilla.firefox", 120_000, AT + HOUR),
+            *("Firefox", AT),
+        ),
+    ),
     "activity.app_session": (AppSession("a", AT, AT + HOUR, "laptop", "Code", "main.py"), None),
     "activity.coding_session": (CodingSession("a", AT, AT + HOUR, "laptop", "svc", "Python"), None),
 }
@@ -121,7 +129,8 @@ def test_a_record_is_written_once(
 
     in_one_batch = (2, 1, 1, 0, 0)
     assert counts(first) == in_one_batch
-    assert first["first_at"] == "2025-06-16T07:30:00.123Z"
+    is_of_a_day = table == "activity.screen_time"
+    assert first["first_at"] == f"2025-06-16T{'00:00:00.000' if is_of_a_day else '07:30:00.123'}Z"
     assert counts(again) == (1, 0, 1, 0, 0)
     if newer is not None:
         assert counts(newer) == (2, 0, 1, 1, 0)
@@ -233,6 +242,26 @@ def test_a_record_with_a_source_of_its_own_keeps_it(
     assert counts(receipt) == (4, 2, 1, 0, 1)
     rows = owner.execute("select source from music.listen order by 1").fetchall()
     assert rows == [("any",), ("spotify",)]
+
+
+def test_the_newest_count_of_a_day_is_kept_whichever_file_comes_first(
+    importer: Importer, owner: Rows, tmp_path: Path
+) -> None:
+    older, newer = EXAMPLES["activity.screen_time"]
+    assert isinstance(newer, ScreenTime)
+    latest = newer._replace(counted_at=AT + 2 * HOUR)
+    between = newer._replace(counted_at=AT + HOUR, duration_ms=90_000)
+
+    importer.take(tmp_path / "both", newer, older)
+    receipts = [
+        importer.take(tmp_path / name, record)
+        for name, record in (("older", older), ("latest", latest), ("between", between))
+    ]
+
+    # The latest has the same minutes, so it changes nothing, and yet the one between comes too late.
+    assert [counts(receipt) for receipt in receipts] == [(1, 0, 1, 0, 0)] * 3
+    rows = owner.execute("select duration_ms, counted_at from activity.screen_time").fetchall()
+    assert rows == [(120_000, AT + 2 * HOUR)]
 
 
 def test_an_older_version_of_a_calendar_event_changes_nothing(

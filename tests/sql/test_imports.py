@@ -216,6 +216,7 @@ def test_code_that_is_too_old_opens_nothing(
 
 
 FILLED: Final = {
+    "activity.screen_time": "source",
     "code.event": "provider",
     "content.calendar": "provider",
     "content.calendar_event": "source",

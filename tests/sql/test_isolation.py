@@ -448,6 +448,7 @@ PRIVILEGES = {
         "activity.rollup_due": (
             "INSERT SELECT(date) SELECT(user_id) UPDATE(is_left_raw) UPDATE(marked_at)"
         ),
+        "activity.screen_time": "INSERT SELECT UPDATE",
         "activity.summary_due": (
             "INSERT SELECT(date) SELECT(marked_at) SELECT(user_id) UPDATE(marked_at)"
         ),
@@ -498,6 +499,7 @@ PRIVILEGES = {
         "activity.raw_limit": "SELECT",
         "activity.removed_day": "SELECT",
         "activity.rollup_due": "SELECT",
+        "activity.screen_time": "SELECT",
         "activity.summary_due": "SELECT",
         "code.event": "SELECT",
         "content.calendar": "SELECT",

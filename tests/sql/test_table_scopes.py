@@ -15,7 +15,8 @@ SCOPES: Final = {
         *("activity.category_rule", "activity.category_score", "activity.coding_session"),
         *("activity.coding_time", "activity.daily_summary", "activity.device"),
         *("activity.device_stream", "activity.goal", "activity.label", "activity.rollup_due"),
-        *("activity.raw_limit", "activity.removed_day", "activity.summary_due"),
+        *("activity.raw_limit", "activity.removed_day", "activity.screen_time"),
+        "activity.summary_due",
     },
     "read:code": {"code.event"},
     "read:content": {

@@ -32,6 +32,7 @@ from resourceserver.integrations.records import (
     Recovery,
     Refused,
     Sample,
+    ScreenTime,
     Sensor,
     Sleep,
     Sourced,
@@ -276,9 +277,20 @@ def _calendar_event(row: _Row) -> Record:
     )
 
 
+def _screen_time(row: _Row) -> Record:
+    return ScreenTime(
+        key=_key(row),
+        date=values.wall_time(row.get("date")).date(),
+        counted_at=values.instant(row.get("counted_at")),
+        last_used_at=_instant(row, "last_used_at"),
+        **_picked(row, "device", "app", "name", "duration_ms"),
+    )
+
+
 _RESOURCES: Final[dict[str, tuple[Callable[[_Row], Record], tuple[str, ...]]]] = {
     "app_sessions": (_app_session, ("source",)),
     "coding_sessions": (_coding_session, ("source",)),
+    "screen_times": (_screen_time, ("source",)),
     "code_events": (_code_event, ("provider",)),
     "health_samples": (_sample, ("source", "provider")),
     "heart_rates": (_heart_rate, ("source", "provider")),
@@ -339,7 +351,7 @@ def _recognise_ndjson(head: Head) -> float:
 
 _KINDS: Final = (
     *(AppSession, CodingSession, CodeEvent, Sample, HeartRate, Sleep, Listen, Point, PlaceEvent),
-    *(Recording, Play, CalendarEvent),
+    *(Recording, Play, CalendarEvent, ScreenTime),
 )
 
 OWN_JSON: Final = Format(

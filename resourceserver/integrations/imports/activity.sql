@@ -78,3 +78,79 @@ select %(user_id)s,
    set first_event_at = least(device_stream.first_event_at, excluded.first_event_at),
        last_event_at = greatest(device_stream.last_event_at, excluded.last_event_at),
        event_count = device_stream.event_count + excluded.event_count
+
+-- name: put_screen_times
+-- Writes for how long applications were in use on days. What was counted later wins: a phone counts the days of a week
+-- again each time. Returns the keys of the rows that are new or have other values.
+with written as (
+    insert into activity.screen_time (
+        user_id,
+        screen_time_id,
+        source,
+        provider_key,
+        import_id,
+        date,
+        device,
+        app,
+        name,
+        duration_ms,
+        last_used_at,
+        counted_at
+    )
+    select %(user_id)s,
+           sent.id::uuid,
+           %(source)s,
+           sent.key,
+           %(import_id)s,
+           sent.date::date,
+           sent.device,
+           sent.app,
+           sent.name,
+           sent.duration_ms::integer,
+           timestamptz 'epoch' + sent.last_used_at::bigint * interval '1 millisecond',
+           timestamptz 'epoch' + sent.counted_at::bigint * interval '1 millisecond'
+      from rows from (
+               json_array_elements_text(%(key)s::json),
+               json_array_elements_text(%(id)s::json),
+               json_array_elements_text(%(date)s::json),
+               json_array_elements_text(%(device)s::json),
+               json_array_elements_text(%(app)s::json),
+               json_array_elements_text(%(name)s::json),
+               json_array_elements_text(%(duration_ms)s::json),
+               json_array_elements_text(%(last_used_at)s::json),
+               json_array_elements_text(%(counted_at)s::json)
+           ) as sent (
+               key,
+               id,
+               date,
+               device,
+               app,
+               name,
+               duration_ms,
+               last_used_at,
+               counted_at
+           )
+     order by sent.key collate "C"
+        on conflict (user_id, source, provider_key) do update
+       set name = excluded.name,
+           duration_ms = excluded.duration_ms,
+           last_used_at = excluded.last_used_at,
+           counted_at = excluded.counted_at
+     where excluded.counted_at > screen_time.counted_at
+    returning provider_key,
+              xmax = 0 as is_new,
+              name,
+              duration_ms,
+              last_used_at
+)
+-- The table is read as it was before the statement.
+select written.provider_key,
+       written.is_new
+  from written
+  left join activity.screen_time as before
+         on before.user_id = %(user_id)s
+        and before.source = %(source)s
+        and before.provider_key = written.provider_key
+ where written.is_new
+    or (written.name, written.duration_ms, written.last_used_at)
+       is distinct from (before.name, before.duration_ms, before.last_used_at)

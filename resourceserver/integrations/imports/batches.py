@@ -6,7 +6,7 @@ written again in halves, down to that record, which is counted as refused.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, date, datetime, time
 from operator import itemgetter
 from typing import Any, Final, NamedTuple, Self
 
@@ -67,8 +67,8 @@ class Batch:
         starts = [
             list(map(itemgetter(PLACES[kind]), rows)) for (kind, _), rows in self.rows.items()
         ]
-        self.first_at = min(map(min, starts), default=None)
-        self.last_at = max(map(max, starts), default=None)
+        self.first_at = min((_instant(min(each)) for each in starts), default=None)
+        self.last_at = max((_instant(max(each)) for each in starts), default=None)
         return self
 
     def quick_way(self, kind: type) -> tuple[Callable[[Any], bool], list[Any]] | None:
@@ -112,6 +112,11 @@ class Batch:
         if len(examples) < EXAMPLES:
             examples.append(_storable(example))
         self.refused[reason] = (count + 1, examples)
+
+
+def _instant(start: date) -> datetime:
+    """Return an instant as it is, and the first one of a day."""
+    return start if isinstance(start, datetime) else datetime.combine(start, time(), UTC)
 
 
 def _storable(text: str) -> str:

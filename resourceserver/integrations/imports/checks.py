@@ -24,6 +24,7 @@ NAME: Final = 1024
 TEXT: Final = 1_000_000
 """Most characters of a note, a description or a transcript."""
 _LONGEST_SAMPLE: Final = timedelta(hours=48)
+_LONGEST_DAY_MS: Final = 25 * 3_600_000
 _LONGEST_MS: Final = 1_000_000_000_000
 _UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
 _OFFSET: Final = re.compile(r"[+-](0\d|1[0-8]):[0-5]\d")
@@ -343,6 +344,15 @@ _RULES: Final[dict[type, dict[str, Check]]] = {
         "additions": _COUNT,
         "deletions": _COUNT,
         "changed_files": _COUNT,
+    },
+    records.ScreenTime: {
+        "date": _day,
+        "device": _text(KEY_LENGTH, may_be_blank=True),
+        "app": _KEY,
+        "duration_ms": _whole(0, _LONGEST_DAY_MS),
+        "counted_at": _instant,
+        "name": _NAME,
+        "last_used_at": _instant,
     },
     # Ingest checks the values of sessions.
     records.AppSession: {"started_at": _instant, "ended_at": _instant},

@@ -201,12 +201,13 @@ _CONVERTERS: Final[Mapping[str, Callable[[Iterable[Any]], list[Any]]]] = {
     **dict.fromkeys(
         (
             *("listened_at", "started_at", "ended_at", "recorded_at", "watched_at"),
-            *("starts_at", "ends_at", "updated_at", "occurred_at"),
+            *("starts_at", "ends_at", "updated_at", "occurred_at", "counted_at", "last_used_at"),
         ),
         instants,
     ),
     "artists": texts,
     "rr_intervals_ms": numbers,
+    "date": days,
     "start_date": days,
     "end_date": days,
 }
@@ -608,6 +609,13 @@ def add_coding_sessions(target: Target, source: str, rows: Rows) -> Written:
     return _add_sessions(target, source, CODING_SESSIONS, rows)
 
 
+def put_screen_times(target: Target, source: str, rows: Rows) -> Written:
+    """Write for how long applications were in use on days."""
+    # As in the statement: the one that was counted last.
+    rows = newest(sorted(rows, key=attrgetter("counted_at")))
+    return counted(target.execute("put_screen_times", source, **columns(rows)))
+
+
 _EVENT_NAMES: Final = {"key": "idempotency_key", "is_idle": "idle"}
 
 
@@ -696,6 +704,7 @@ WRITERS: Final[dict[type, Writer]] = {
     records.CodeEvent: put_code_events,
     records.AppSession: add_app_sessions,
     records.CodingSession: add_coding_sessions,
+    records.ScreenTime: put_screen_times,
 }
 
 FREQUENT: Final[dict[type, Callable[[Rows], Any]]] = {
@@ -723,10 +732,11 @@ _STARTS: Final = (
     "watched_at",
     "starts_at",
     "occurred_at",
+    "date",
 )
 
 PLACES: Final[dict[type, int]] = {
     kind: next(place for place, name in enumerate(kind.__annotations__) if name in _STARTS)
     for kind in WRITERS
 }
-"""The place of the field with the instant of each type of record."""
+"""The place of the field with the instant, or the day, of each type of record."""

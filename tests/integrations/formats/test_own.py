@@ -24,6 +24,7 @@ from resourceserver.integrations.records import (
     Recording,
     Recovery,
     Sample,
+    ScreenTime,
     Sensor,
     Sleep,
     Sourced,
@@ -69,6 +70,13 @@ EXPECTED = [
             lines_removed=1,
             is_write=True,
             utc_offset="+02:00",
+        ),
+    ),
+    Sourced(
+        "life_dashboard",
+        ScreenTime(
+            *("svc:13", date(2025, 6, 16), "Pixel", "org.mozilla.firefox", 2_700_000, NINE),
+            *("Firefox", EIGHT),
         ),
     ),
     Sourced(
@@ -231,7 +239,7 @@ def test_a_truncated_export_keeps_the_records_before_the_break() -> None:
     as_json = read(OWN_JSON, own_json().content[:-30])
     as_lines = read(OWN_NDJSON, own_ndjson().content[:-30])
 
-    assert (len(as_json.records), len(as_lines.records)) == (11, 11)
+    assert (len(as_json.records), len(as_lines.records)) == (12, 12)
     assert "no JSON" in str(as_json.unreadable)
     assert as_lines.reasons == ["not_json"]
 
