@@ -145,10 +145,9 @@ select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_
 -- gives: total (average_ms, focus_ms, longest_ms, streak_count)
 -- gives: names (apps, categories)
 -- gives: label_map (apps, categories, ids, scores)
--- gives: segments (ends, places, scores, starts)
--- gives: overlapping (breaker_position, broken_ms, clipped_ms, ended_ms, first_position, gap_ms, last_position,
---     reason, started_ms)
-requested_ms as (
+-- gives: overlapping (breaker_label, broken_ms, clipped_ms, ended_ms, ends, gap_ms, labels, reason, started_ms,
+--     starts)
+requested_ms as materialized (
     select (extract(epoch from starts_at) * 1000)::bigint as starts,
            (extract(epoch from ends_at) * 1000)::bigint as ends
       from requested
@@ -182,10 +181,9 @@ total as (
 -- `broken`: the streaks of `overlapping` that were broken; one that lasts until the end of the data was not. `breaker`:
 -- the reasons, each with the application in use. `longest`: the longest streak, whole. Needs the fragment
 -- `overlapping_streaks`.
--- needs: label_map (apps, categories)
+-- needs: label_map (apps, categories, ids)
 -- needs: names (apps, categories)
--- needs: overlapping (breaker_position, ended_ms, reason, started_ms)
--- needs: segments (places)
+-- needs: overlapping (breaker_label, ended_ms, reason, started_ms)
 -- gives: broken (app, category, lasted_ms, reason)
 -- gives: breaker (app, average_before_ms, category, count, percent, reason)
 -- gives: longest (duration_ms, ended_at, started_at)
@@ -195,12 +193,7 @@ broken as (
            (select categories from names)[(select categories from label_map)[breaker.place]] as category,
            overlapping.ended_ms - overlapping.started_ms as lasted_ms
       from overlapping
-     cross join lateral (
-               select case
-                          when overlapping.reason in ('distraction', 'neutral')
-                              then (select places from segments)[overlapping.breaker_position]
-                      end as place
-           ) as breaker
+     cross join lateral width_bucket(overlapping.breaker_label, (select ids from label_map)) as breaker (place)
      where overlapping.reason in ('distraction', 'neutral', 'idle')
 ),
 breaker as (
@@ -227,10 +220,9 @@ longest as (
 -- fragment: lines_of_streaks
 -- `streak_line`: what an answer has about each of `listed_streak`, which are some of `overlapping`. Needs the fragment
 -- `overlapping_streaks`.
--- needs: label_map (apps, categories, scores)
--- needs: listed_streak (breaker_position, broken_ms, ended_ms, first_position, gap_ms, last_position, reason, started_ms)
+-- needs: label_map (apps, categories, ids, scores)
+-- needs: listed_streak (breaker_label, broken_ms, ended_ms, ends, gap_ms, labels, reason, started_ms, starts)
 -- needs: names (apps, categories)
--- needs: segments (ends, places, starts)
 -- gives: streak_line (app_count, broken_by, duration_ms, ended_at, productive_ms, started_at, started_ms, top_app,
 --     top_category)
 part as materialized (
@@ -241,10 +233,12 @@ part as materialized (
            segment.own_ms
       from listed_streak
      cross join lateral (
-               select (select places from segments)[position] as place,
-                      (select ends from segments)[position] - (select starts from segments)[position]
-                          as own_ms
-                 from generate_series(listed_streak.first_position, listed_streak.last_position) as inside (position)
+               select width_bucket(label_id, (select ids from label_map)) as place,
+                      ends_ms - starts_ms as own_ms
+                 from unnest(listed_streak.labels, listed_streak.starts, listed_streak.ends)
+                          as own (label_id, starts_ms, ends_ms)
+               -- Without it, each label would be searched for at each use of its place.
+               offset 0
            ) as segment
 ),
 used as (
@@ -284,21 +278,15 @@ streak_line as (
            ) as broken_by
       from listed_streak
       join top using (started_ms)
-     cross join lateral (
-               select case
-                          when listed_streak.reason in ('distraction', 'neutral')
-                              then (select places from segments)[listed_streak.breaker_position]
-                      end as place
-           ) as breaker
+     cross join lateral width_bucket(listed_streak.breaker_label, (select ids from label_map)) as breaker (place)
 ),
 
 -- fragment: page_of_streaks
 -- `list_row`: the streaks of a page as lines of the answer, each with the reason for its end. Another statement counts
 -- the switches in each of them (attention.py). Needs the fragment `overlapping_streaks`.
--- needs: label_map (apps, categories, scores)
+-- needs: label_map (apps, categories, ids, scores)
 -- needs: names (apps, categories)
--- needs: overlapping (breaker_position, broken_ms, ended_ms, first_position, gap_ms, last_position, reason, started_ms)
--- needs: segments (ends, places, starts)
+-- needs: overlapping (breaker_label, broken_ms, ended_ms, ends, gap_ms, labels, reason, started_ms, starts)
 -- gives: list_row (at, id, line)
 listed_streak as (
     select *

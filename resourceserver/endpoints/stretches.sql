@@ -36,7 +36,7 @@ edge_ms as (
 --include rule_inputs_in_days
 --include decided_category
 --include decided_labels
---include segments
+--include placed_segments
 coding_session as (
     select row_number() over (
                order by
@@ -58,16 +58,14 @@ coding_session as (
 -- Names of categories and projects are numbers in byte order, because a day may have tens of thousands of parts.
 owned as materialized (
     select false as is_coding,
-           (select apps from label_map)[segment.place] as app,
-           (select categories from label_map)[segment.place] as name,
-           segment.starts_ms,
-           segment.ends_ms
-      from segments
-     cross join lateral unnest(segments.places, segments.starts, segments.ends)
-               as segment (place, starts_ms, ends_ms)
+           (select apps from label_map)[placed.place] as app,
+           (select categories from label_map)[placed.place] as name,
+           placed.starts_ms,
+           placed.ends_ms
+      from placed
      cross join edge_ms
-     where segment.starts_ms < edge_ms.noon_after
-       and segment.ends_ms > edge_ms.evening_before
+     where placed.starts_ms < edge_ms.noon_after
+       and placed.ends_ms > edge_ms.evening_before
      union all
     select true,
            null,

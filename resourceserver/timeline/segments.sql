@@ -174,7 +174,7 @@ marked_segment as (
 timeline_day as materialized (
     select *,
            (date - date '1970-01-01') * bigint '86400000' as date_ms,
-           cardinality(labels) as count,
+           cardinality(starts) as count,
            -- The session that owns the end of a day and the start of the next one owns the midnight between.
            coalesce(lag(date) over days = date - 1 and lag(last_session) over days = first_session, false)
                as is_continued,
@@ -503,82 +503,115 @@ placed as (
 ),
 
 -- fragment: segments
--- `segments`: the segments of `timeline_day` in order and in arrays. Needs the fragment `decided_labels`.
+-- `segments`: the segments of `timeline_day` in order and in arrays: one row for each day, or for successive days
+-- without a pause of more than five minutes at the midnights between them. No streak lasts from one row to another.
+-- Times are counted from `base_ms`. `next_ms`: when the first segment of the next row begins. Needs the fragment
+-- `decided_labels`.
+--
+-- The arrays of a single day are used as they are stored, because most days are single and to take them apart costs
+-- more than anything else here.
 -- needs: label_map (ids, scores)
 -- needs: timeline_day (count, date, date_ms, ends, is_continued, labels, last_end, starts)
--- gives: segments (ends, places, scores, starts)
---include placed_segments
-segments as materialized (
-    select array_agg(place) as places,
-           array_agg(starts_ms) as starts,
-           array_agg(ends_ms) as ends,
-           array_agg((select scores from label_map)[place]) as scores
-      from placed
+-- gives: segments (base_ms, ends, labels, next_ms, scores, starts)
+following_day as materialized (
+    select *,
+           count(*) filter (where is_apart) over days as days_apart,
+           is_apart and lead(is_apart, 1, true) over days as is_single
+      from (
+               select *,
+                      coalesce(date_ms + starts[1] - lag(date_ms + ends[count]) over (order by date) > 300000, true)
+                          as is_apart
+                 from timeline_day
+           ) as day
+    window days as (order by date)
+),
+segments as (
+    select base_ms,
+           labels,
+           starts,
+           ends,
+           array(
+               select (select scores from label_map)[width_bucket(label_id, (select ids from label_map))]
+                 from unnest(labels) as label_id
+           ) as scores,
+           lead(base_ms + starts[1]) over (order by days_apart) as next_ms
+      from (
+               select days_apart,
+                      date_ms as base_ms,
+                      -- The slice is a copy without compression, because each streak reads it.
+                      labels[:],
+                      starts::bigint[] as starts,
+                      ends::bigint[] as ends
+                 from following_day
+                where is_single
+                union all
+               select days_apart,
+                      0,
+                      array_agg(label_id),
+                      array_agg(date_ms + starts_ms),
+                      array_agg(date_ms + case when n = count then coalesce(last_end, ends_ms) else ends_ms end)
+                 from (
+                          select *,
+                                 generate_subscripts(labels, 1) as n,
+                                 unnest(labels) as label_id,
+                                 unnest(starts) as starts_ms,
+                                 unnest(ends) as ends_ms
+                            -- Days in order have their segments in order, and nothing after this changes it.
+                            from (select * from following_day where not is_single order by days_apart, date) as day
+                      ) as segment
+                -- A segment that begins before midnight belongs to the day before.
+                where n > 1
+                   or not is_continued
+                group by days_apart
+           ) as stretch
 ),
 
 -- fragment: streaks
 -- `streak`: the streaks of focus (svc.focus_streaks) in `segments`, each whole even if only a part lies in the range,
--- with the reason for its end. Streaks outside the range of `requested` may be wrong or missing; those that overlap it
--- are right. Needs the fragment `decided_labels`.
+-- with its segments, the reason for its end, and the label that broke it, if one did. Streaks outside the range of
+-- `requested` may be wrong or missing; those that overlap it are right. Needs the fragment `decided_labels`.
 -- needs: label_map (ids, scores)
 -- needs: reach (last)
 -- needs: timeline_day (count, date, date_ms, ends, is_continued, labels, last_end, starts)
--- gives: segments (ends, places, scores, starts)
--- gives: streak (breaker_position, broken_ms, ended_ms, first_position, gap_ms, last_position, reason, started_ms)
+-- gives: streak (breaker_label, broken_ms, ended_ms, ends, gap_ms, labels, reason, started_ms, starts)
 --include segments
 -- The first use of an application after the last of these days. A pause lies before it, because nothing crosses the
 -- end of that day.
 followed as materialized (
-    select (
-               select (extract(epoch from started_at) * 1000)::bigint
-                 from activity.app_session
-                where user_id = %(user_id)s
-                  and started_at >= (select (last + 1)::timestamp at time zone 'UTC' from reach)
-                  and ended_at > started_at
-                  and not idle
-                order by started_at
-                limit 1
-           ) as at_ms
+    select (extract(epoch from started_at) * 1000)::bigint as at_ms
+      from activity.app_session
+     where user_id = %(user_id)s
+       and started_at >= (select (last + 1)::timestamp at time zone 'UTC' from reach)
+       and ended_at > started_at
+       and not idle
+     order by started_at
+     limit 1
 ),
 streak as (
-    select walked_streak.first_position,
-           walked_streak.last_position,
-           walked_streak.started_ms,
-           walked_streak.ended_ms,
-           walked_streak.breaker_position,
-           ending.reason,
-           case
-               when ending.reason in ('distraction', 'neutral') then walked_streak.breaker_ms
-               else walked_streak.paused_ms
-           end as broken_ms,
-           case when ending.reason = 'idle' then walked_streak.breaker_ms - walked_streak.paused_ms end as gap_ms
+    select walked_streak.*,
+           coalesce(
+               broken_by,
+               case
+                   when breaker_ms is not null then 'idle'
+                   when extract(epoch from now()) * 1000 - paused_ms < 300000 then 'ongoing'
+                   else 'end_of_data'
+               end
+           ) as reason,
+           case when broken_by <> 'idle' then breaker_ms else paused_ms end as broken_ms,
+           case when coalesce(broken_by, 'idle') = 'idle' then breaker_ms - paused_ms end as gap_ms
       from (
-               select walk.first_position,
-                      walk.last_position,
-                      walk.breaker_position,
-                      walk.reason,
-                      segments.starts[walk.first_position] as started_ms,
-                      segments.ends[walk.last_position] as ended_ms,
-                      coalesce(segments.starts[walk.breaker_position], followed.at_ms) as breaker_ms,
-                      segments.ends[
-                          coalesce(walk.breaker_position - 1, cardinality(segments.ends))
-                      ] as paused_ms
+               select labels[first_position:last_position] as labels,
+                      starts[first_position:last_position] as starts,
+                      ends[first_position:last_position] as ends,
+                      base_ms + starts[first_position] as started_ms,
+                      base_ms + ends[last_position] as ended_ms,
+                      walk.reason as broken_by,
+                      case when walk.reason <> 'idle' then labels[breaker_position] end as breaker_label,
+                      coalesce(base_ms + starts[breaker_position], next_ms, (select at_ms from followed)) as breaker_ms,
+                      base_ms + ends[coalesce(breaker_position - 1, cardinality(ends))] as paused_ms
                  from segments
-                cross join followed
-                cross join lateral svc.focus_streaks(
-                          segments.starts,
-                          segments.ends,
-                          segments.scores
-                      ) as walk
+                cross join lateral svc.focus_streaks(segments.starts, segments.ends, segments.scores) as walk
            ) as walked_streak
-     cross join lateral (
-               select case
-                          when walked_streak.reason is not null then walked_streak.reason
-                          when walked_streak.breaker_ms is not null then 'idle'
-                          when extract(epoch from now()) * 1000 - walked_streak.paused_ms < 300000 then 'ongoing'
-                          else 'end_of_data'
-                      end as reason
-           ) as ending
 ),
 
 -- fragment: focused
@@ -599,14 +632,10 @@ streak as (
 --include decided_labels
 --include segments
     walked_streak as (
-        select segments.starts[walk.first_position] as started_ms,
-               segments.ends[walk.last_position] as ended_ms
+        select segments.base_ms + segments.starts[walk.first_position] as started_ms,
+               segments.base_ms + segments.ends[walk.last_position] as ended_ms
           from segments
-         cross join lateral svc.focus_streaks(
-                   segments.starts,
-                   segments.ends,
-                   segments.scores
-               ) as walk
+         cross join lateral svc.focus_streaks(segments.starts, segments.ends, segments.scores) as walk
     )
     select started_ms,
            ended_ms
