@@ -1,12 +1,12 @@
 """The declaration of a read endpoint, from which its route, checks and description derive."""
 
-import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
 from pydantic import BaseModel
+from pydantic_core import from_json, to_json
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
@@ -48,7 +48,7 @@ class Further:
 
 def parsed(answers: Mapping[str, bytes]) -> dict[str, Any]:
     """Return answers of statements as values."""
-    return {name: json.loads(answer) for name, answer in answers.items()}
+    return {name: from_json(answer) for name, answer in answers.items()}
 
 
 @dataclass(frozen=True)
@@ -93,16 +93,25 @@ class Endpoint:
         further = self.further
         if further is None:
             return await reader.read(who, self.statement, values, is_quick=self.is_quick)
+        query: Any = None
+
+        def first(given: Any) -> Mapping[str, Step]:
+            # A large answer takes long to parse, so it is kept.
+            nonlocal query
+            query = given
+            return further.first(values, query)
+
         question = Question(
             (self.statement, values),
             tuple(further.statements.values()),
-            lambda query: further.first(values, query),
+            first,
             None
             if further.more is None
             else lambda answers: further.next(values, _with_query(answers)),
         )
         answers = await reader.read_parts(who, question)
-        return written(further.finish(parsed(_with_query(answers))))
+        del answers["frame"]
+        return written(further.finish({"query": query, **parsed(answers)}))
 
     async def read_with(
         self, ask: Callable[[Step], Awaitable[bytes]], values: Mapping[str, Any]
@@ -115,7 +124,7 @@ class Endpoint:
         if self.further is None or not query:
             return query
         answers = {"query": query}
-        steps = self.further.first(values, json.loads(query))
+        steps = self.further.first(values, from_json(query))
         while steps:
             for name, step in steps.items():
                 answers[name] = await ask(step)
@@ -131,7 +140,7 @@ def _with_query(answers: Mapping[str, bytes]) -> dict[str, bytes]:
 
 def written(body: Mapping[str, Any]) -> bytes:
     """Return a combined body as JSON."""
-    return json.dumps(body, separators=(",", ":")).encode()
+    return to_json(body)
 
 
 _NO_QUERY: Final = QueryParams()

@@ -13,7 +13,6 @@ a sync would end the session, and every policy would silently return nothing.
 """
 
 import asyncio
-import json
 import math
 import time
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
@@ -25,6 +24,7 @@ from typing import Any, Final
 
 import psycopg
 from psycopg.pq.abc import PGresult
+from pydantic_core import from_json
 from starlette.requests import Request
 
 from resourceserver.api import usage
@@ -282,7 +282,7 @@ class Reader:
             answers = {name: value for name, value in received.items() if value is not None}
             wanted: Mapping[str, Step] = {}
             if len(names) == 1:
-                wanted = question.parts(json.loads(answers["frame"]))
+                wanted = question.parts(from_json(answers["frame"]))
             steps: list[Step] = []
             while not steps:
                 # The first parts may be none, as where a grant lacks their scopes.

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
-from operator import itemgetter
+from operator import itemgetter, mul
 from typing import Final, Literal
 
 Method = Literal["pearson", "spearman"]
@@ -111,21 +111,30 @@ def correlate(pairs: Sequence[tuple[float, float]], method: Method) -> Correlati
     Fewer than three pairs, and a measure whose values are all equal, have no coefficient; fewer than four
     pairs have no interval.
     """
-    if len(pairs) < 3:
-        return Correlation(reason="not_enough_days")
+    reason = _reason(pairs)
+    if reason is not None:
+        return Correlation(reason=reason)
     left, right = [a for a, _ in pairs], [b for _, b in pairs]
-    if min(left) == max(left) or min(right) == max(right):
-        return Correlation(reason="no_variation")
     if method == "spearman":
         left, right = ranks(left), ranks(right)
     r = _coefficient(left, right)
     return Correlation(r, p_value(r, len(pairs)), _interval(r, len(pairs)))
 
 
+def _reason(pairs: Sequence[tuple[float, float]]) -> Reason | None:
+    """Return why these pairs have no coefficient, or None if they have one."""
+    if len(pairs) < 3:
+        return "not_enough_days"
+    is_constant = any(min(side) == max(side) for side in zip(*pairs, strict=True))
+    return "no_variation" if is_constant else None
+
+
 def autocorrelation(values: Sequence[float | None]) -> float:
     """Return the correlation of each day's value with that of the day before; 0 if it cannot be computed."""
     pairs = [(a, b) for a, b in pairwise(values) if a is not None and b is not None]
-    return correlate(pairs, "pearson").coefficient or 0.0
+    if _reason(pairs) is not None:
+        return 0.0
+    return _coefficient([a for a, _ in pairs], [b for _, b in pairs])
 
 
 def independent(n: int, left: float, right: float) -> float:
@@ -178,8 +187,8 @@ def deviation(values: Sequence[float]) -> float:
 
 def _coefficient(left: Sequence[float], right: Sequence[float]) -> float:
     x, y = _centred(left), _centred(right)
-    together = math.fsum(a * b for a, b in zip(x, y, strict=True))
-    r = together / math.sqrt(math.fsum(a * a for a in x) * math.fsum(b * b for b in y))
+    together = math.fsum(map(mul, x, y))
+    r = together / math.sqrt(math.fsum(map(mul, x, x)) * math.fsum(map(mul, y, y)))
     return max(-1.0, min(1.0, r))
 
 

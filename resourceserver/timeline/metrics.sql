@@ -169,6 +169,7 @@ health_measure as (
                           'resting_heart_rate_bpm'
                       )
            )
+       and metric_value.metric in (select metric from wanted)
        and metric_value.value is not null
      union all
     select position,
