@@ -23,7 +23,9 @@ from resourceserver.api.bodies import (
     Timestamp,
 )
 from resourceserver.api.endpoint import Answers, Endpoint, Further
-from resourceserver.api.parameters import Day, DayRange, Params, Zone, between
+from resourceserver.api.parameters import Day, DayRange, Flag, Params, Zone, between
+from resourceserver.endpoints import stretches
+from resourceserver.endpoints.stretches import UNREPORTED, Unreported
 from resourceserver.timeline import metrics
 from shared import pipeline, queries
 from shared.pipeline import Step
@@ -39,6 +41,7 @@ _CODING: Final = "measured_coding"
 _OF_HOURS: Final = {
     _TIME: pipeline.statement(SQL[_TIME]),
     _CODING: metrics.STATEMENTS[_CODING],
+    **stretches.BESIDE,
 }
 """What is read of the hours of a day."""
 
@@ -67,6 +70,9 @@ class LocalDay(Params):
 
     date: Day = Field(description="Calendar day.", examples=["2025-10-20"])
     tz: Zone = Field(default="UTC", description="IANA time zone of the day and its hours.")
+    include_unreported: Flag = Field(
+        default=False, description="Whether the time without a report is listed."
+    )
 
 
 class Weeks(Params):
@@ -143,6 +149,9 @@ class HourlyBody(Body):
     """From the day's first instant to its last."""
     data: list[Hour]
     totals: HourlyTotals
+    unreported: list[Unreported] | None
+    """Time until now of at least five minutes in which no tracker reported anything, as day-timeline lists
+    it. Null unless `include_unreported` is true."""
 
 
 class HourOfDays(Body):
@@ -301,13 +310,16 @@ def _finish_days(answers: Answers) -> dict[str, Any]:
     }
 
 
-def _steps(_: Mapping[str, Any], answers: Answers) -> dict[str, Step]:
+def _steps(values: Mapping[str, Any], answers: Answers) -> dict[str, Step]:
     """Return what reads the time of the hours. A day that the zone skipped has none."""
     hours = answers["query"]["data"]
+    beside: dict[str, Step] = {}
+    if values["include_unreported"]:
+        beside[UNREPORTED] = (_OF_HOURS[UNREPORTED], {**values, "until": None})
     if not hours:
-        return {}
+        return beside
     slots = _slots(hours, [answers["query"]["date"]] * len(hours))
-    return {
+    return beside | {
         _TIME: (_OF_HOURS[_TIME], slots),
         _CODING: (_OF_HOURS[_CODING], metrics.values(["coding_ms"], slots)),
     }
@@ -315,7 +327,8 @@ def _steps(_: Mapping[str, Any], answers: Answers) -> dict[str, Step]:
 
 def _finish(answers: Answers) -> dict[str, Any]:
     """Return the body: hours with their time."""
-    body: dict[str, Any] = answers["query"]
+    unreported = answers[UNREPORTED]["times"] if UNREPORTED in answers else None
+    body: dict[str, Any] = answers["query"] | {"unreported": unreported}
     if _TIME not in answers:
         return body | {"totals": {"tracked_ms": 0}}
     times, coded = answers[_TIME], answers[_CODING]["days"]["coding_ms"]

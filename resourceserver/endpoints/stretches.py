@@ -27,9 +27,9 @@ SQL: Final = queries.load(
     _TIMELINE / "timeline.sql", _TIMELINE / "segments.sql", _HERE / "stretches.sql"
 )
 
-_UNREPORTED: Final = "unreported_time"
-_BESIDE: Final = {_UNREPORTED: pipeline.statement(SQL[_UNREPORTED])}
-"""What is read beside the stretches of a day."""
+UNREPORTED: Final = "unreported_time"
+BESIDE: Final = {UNREPORTED: pipeline.statement(SQL[UNREPORTED])}
+"""What is read beside the stretches of a day, or its hours."""
 _LONGEST_GAP_MS: Final = 10_800_000
 _UNREPORTED_MS: Final = 300_000
 """The limits of the statements, as the answer names them."""
@@ -162,13 +162,13 @@ class DayTimelineBody(Body):
 
 def _steps(values: Mapping[str, Any], _: Answers) -> dict[str, Step]:
     """Return the statement about time without a report, of the same day."""
-    return {name: (statement, values) for name, statement in _BESIDE.items()}
+    return {name: (statement, values) for name, statement in BESIDE.items()}
 
 
 def _finish(answers: Answers) -> dict[str, Any]:
     """Return the body: the stretches, with their sums."""
-    query, unreported = answers["query"], answers[_UNREPORTED]["times"]
-    removed_before = answers[_UNREPORTED]["removed_before"]
+    query, unreported = answers["query"], answers[UNREPORTED]["times"]
+    removed_before = answers[UNREPORTED]["removed_before"]
     return {
         "date": query["date"],
         "tz": query["tz"],
@@ -202,6 +202,6 @@ ENDPOINTS: Final = [
         params=DayInStretches,
         body=DayTimelineBody,
         query=SQL["day_timeline"],
-        further=Further(_BESIDE, _steps, _finish),
+        further=Further(BESIDE, _steps, _finish),
     ),
 ]

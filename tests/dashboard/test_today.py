@@ -60,8 +60,7 @@ def test_hours_without_a_report_are_hatched_and_those_to_come_are_empty() -> Non
 
     chart = strip(
         scene,
-        Answer("hours", "", {"data": hours}),
-        Answer("timeline", "", {"data": {"unreported": unreported}}),
+        Answer("hours", "", {"data": hours, "unreported": unreported}),
     )
 
     # Seven o'clock was not reported, nor was eleven until now. A part of eight and of ten was.

@@ -147,6 +147,17 @@ def with_parameter(*names: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("read", reads, ids=[read.name for read in reads])
 
 
+UNUSED: Final = {
+    # No two switches begin at one instant, nor do two streaks, so their cursors need no id.
+    "context_switches": {"cursor_id"},
+    "focus_streaks": {"cursor_id"},
+    # What decides which statements follow the query.
+    "goals": {"include_history"},
+    "hourly": {"include_unreported"},
+}
+"""Parameters of endpoints whose queries do not use them."""
+
+
 def test_names_and_paths_are_unique() -> None:
     assert len({read.name for read in READS}) == len(READS)
     assert len({read.path for read in READS}) == len(READS)
@@ -159,9 +170,7 @@ def test_a_query_has_exactly_the_declared_parameters(endpoint: Endpoint) -> None
 
     values = endpoint.params.model_validate(valid(read)).values()
 
-    # No two switches begin at one instant, nor do two streaks, so their cursors need no id.
-    unused = {"cursor_id"} if endpoint.name in ("context_switches", "focus_streaks") else set()
-    assert placeholders - {"user_id"} == set(values) - unused, (
+    assert placeholders - {"user_id"} == set(values) - UNUSED.get(endpoint.name, set()), (
         f"the query {endpoint.name} has other parameters than {endpoint.params.__name__}"
     )
     # The hours of a day are the same for everybody; what they were spent on is read after them.

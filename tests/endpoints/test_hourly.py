@@ -258,6 +258,7 @@ def test_a_day_that_the_zone_skipped_has_no_hours(api: TestClient, alice: Person
         "range": {"from": "2011-12-30T10:00:00.000Z", "to": "2011-12-30T10:00:00.000Z"},
         "data": [],
         "totals": {"tracked_ms": 0},
+        "unreported": None,
     }
 
 
@@ -268,3 +269,44 @@ def test_zones_that_postgres_reads_as_fixed_offsets_change_their_clocks(
     body = ask(api, alice, PATH, date="2025-03-30", tz=tz)
 
     assert len(body["data"]) == 23
+
+
+def test_time_without_a_report_is_that_of_the_day_timeline(
+    api: TestClient, owner: Owner, alice: Person
+) -> None:
+    six = since_epoch("2025-06-16T06:00:00Z")
+    add_sessions(
+        owner,
+        alice,
+        [
+            Session("1", "laptop", "Code", six, six + 3_600_000),
+            Session("2", "laptop", "Code", six + 3_900_000, six + 7_200_000),
+        ],
+    )
+    day = {"date": "2025-06-16", "tz": "Europe/Berlin"}
+
+    body = ask(api, alice, PATH, **day, include_unreported="true")
+
+    assert body["unreported"] == [
+        {
+            "starts_at": f"2025-06-{start}:00.000Z",
+            "ends_at": f"2025-06-{end}:00.000Z",
+            "duration_ms": ms,
+        }
+        for start, end, ms in (
+            ("15T22:00", "16T06:00", 28_800_000),
+            ("16T07:00", "16T07:05", 300_000),
+            ("16T08:00", "16T22:00", 50_400_000),
+        )
+    ]
+    timeline = ask(api, alice, "/api/v1/analytics/day-timeline", **day)
+    assert body["unreported"] == timeline["data"]["unreported"]
+    assert ask(api, alice, PATH, **day) == {**body, "unreported": None}
+
+
+def test_a_day_that_the_zone_skipped_has_no_time_without_a_report(
+    api: TestClient, alice: Person
+) -> None:
+    body = ask(api, alice, PATH, date="2011-12-30", tz="Pacific/Apia", include_unreported="true")
+
+    assert (body["data"], body["unreported"]) == ([], [])

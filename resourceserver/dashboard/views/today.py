@@ -1,6 +1,6 @@
 """Today: the day so far, beside what is usual for this weekday up to this hour."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -31,8 +31,7 @@ def asks(scene: Scene) -> Asks:
     day = {"date": str(scene.period.first), "tz": scene.tz}
     return {
         "normal": Ask("normal", {**day, **up_to(scene)}),
-        "hours": Ask("hourly", day),
-        "timeline": Ask("day_timeline", {**day, **up_to(scene)}),
+        "hours": Ask("hourly", {**day, "include_unreported": "true"}),
         "apps": Ask("app_usage", scene.instant_query),
         "coding": Ask("coding", scene.instant_query),
         "goals": Ask("goals", {"tz": scene.tz, "include_history": "false"}),
@@ -74,9 +73,7 @@ def show(scene: Scene, answers: Answers) -> dict[str, Any]:
     """Return the charts of the page."""
     return {
         "metrics": TILES,
-        "hours": strip(scene, answers["hours"], answers["timeline"])
-        if "hours" in answers
-        else None,
+        "hours": strip(scene, answers["hours"]) if "hours" in answers else None,
         "is_unknown": "normal" in answers and is_unknown(answers["normal"]),
         "busiest": busiest(answers["hours"]) if "hours" in answers else None,
         "hour_table": hour_table(scene, answers["hours"]) if "hours" in answers else None,
@@ -97,18 +94,19 @@ def show(scene: Scene, answers: Answers) -> dict[str, Any]:
     }
 
 
-def strip(scene: Scene, hourly: Answer, timeline: Answer) -> Bars:
+def strip(scene: Scene, hourly: Answer) -> Bars:
     """Return the hours of a day as bars; hours that have not begun are empty."""
-    return bars("hours", [_bar(scene, row, timeline) for row in hourly["data"]], parts=PARTS)
+    gaps = hourly["unreported"]
+    return bars("hours", [_bar(scene, row, gaps) for row in hourly["data"]], parts=PARTS)
 
 
-def _bar(scene: Scene, hour: Mapping[str, Any], timeline: Answer) -> Bar:
+def _bar(scene: Scene, hour: Mapping[str, Any], gaps: Sequence[Mapping[str, Any]]) -> Bar:
     label = f"{hour['hour']:02}"
     start, end = (datetime.fromisoformat(hour[name]) for name in ("starts_at", "ends_at"))
     if start >= scene.now:
         return Bar(label, 0)
     end = min(end, scene.now)
-    for gap in timeline.at("/data/unreported"):
+    for gap in gaps:
         # The API rounds the end of the gap to milliseconds, and the current time has microseconds.
         is_over = datetime.fromisoformat(gap["ends_at"]) > end - timedelta(milliseconds=2)
         if datetime.fromisoformat(gap["starts_at"]) <= start and is_over:
@@ -198,7 +196,6 @@ VIEW: Final = View(
     endpoints=(
         "normal",
         "hourly",
-        "day_timeline",
         "app_usage",
         "coding",
         "goals",
