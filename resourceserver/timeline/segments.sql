@@ -416,7 +416,8 @@ switched as (
         select touched.position,
                width_bucket(clipped.ends_ms - 1, day.switch_at)
                    - width_bucket(clipped.starts_ms - 1, day.switch_at) as count
-          from timeline_day as day
+          -- The slice is a copy without compression, because each slot reads it.
+          from (select date_ms, switch_at[:] from timeline_day offset 0) as day
          cross join slots_ms
          cross join lateral generate_series(
                    greatest(width_bucket(day.date_ms, slots_ms.starts), 1),
