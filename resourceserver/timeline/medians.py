@@ -20,8 +20,15 @@ def quantile(ordered: Sequence[float], part: float) -> float:
 
 
 def median(ordered: Sequence[float]) -> float:
-    """Return the middle of at least one value; they are in order."""
-    return quantile(ordered, 0.5)
+    """Return the middle of at least one value; they are in order.
+
+    It is the quantile of a half, and computed faster: a year has hundreds.
+    """
+    middle, is_odd = divmod(len(ordered), 2)
+    if is_odd:
+        return float(ordered[middle])
+    below = ordered[middle - 1]
+    return below + (ordered[middle] - below) * 0.5
 
 
 def windows(values: Sequence[float | None], length: int) -> Iterator[tuple[float, ...]]:

@@ -3,6 +3,7 @@
 Each domain has one statement, which computes all of its metrics.
 """
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -61,9 +62,11 @@ class Metric:
         if value == (whole := int(value)):
             # Decimals are slow, and most values of days are whole.
             return float(whole) if self.decimals else whole
+        if not self.decimals:
+            # The difference is exact.
+            return whole + (int(math.copysign(1, value)) if abs(value - whole) >= 0.5 else 0)
         step = Decimal(1).scaleb(-self.decimals)
-        rounded = Decimal(repr(value)).quantize(step, ROUND_HALF_UP)
-        return float(rounded) if self.decimals else int(rounded)
+        return float(Decimal(repr(value)).quantize(step, ROUND_HALF_UP))
 
 
 def _measured_health(unit: str | None) -> Metric:
