@@ -41,7 +41,7 @@ _CODING: Final = "measured_coding"
 _OF_HOURS: Final = {
     _TIME: pipeline.statement(SQL[_TIME]),
     _CODING: metrics.STATEMENTS[_CODING],
-    **stretches.BESIDE,
+    UNREPORTED: stretches.BESIDE[UNREPORTED],
 }
 """What is read of the hours of a day."""
 

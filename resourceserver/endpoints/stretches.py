@@ -28,8 +28,9 @@ SQL: Final = queries.load(
 )
 
 UNREPORTED: Final = "unreported_time"
-BESIDE: Final = {UNREPORTED: pipeline.statement(SQL[UNREPORTED])}
-"""What is read beside the stretches of a day, or its hours."""
+_SCREEN_TIME: Final = "screen_time"
+BESIDE: Final = {name: pipeline.statement(SQL[name]) for name in (UNREPORTED, _SCREEN_TIME)}
+"""What is read beside the stretches of a day; hours have the first beside them too."""
 _LONGEST_GAP_MS: Final = 10_800_000
 _UNREPORTED_MS: Final = 300_000
 """The limits of the statements, as the answer names them."""
@@ -93,6 +94,19 @@ class Unreported(Body):
     duration_ms: Milliseconds
 
 
+class CountedByPhone(Body):
+    """For how long an application was in use on a phone, which does not say when on the day."""
+
+    device: str
+    """The name of the phone; empty where it is unknown."""
+    app: str
+    """The id of the application."""
+    name: str | None
+    """What people call the application."""
+    duration_ms: Milliseconds
+    source: str
+
+
 class StretchDefinition(Body):
     """The limits of this answer."""
 
@@ -154,6 +168,9 @@ class DayTimelineBody(Body):
     """When the activity of the day begins and ends, which may be after midnight."""
     data: Stretches
     totals: StretchTotals
+    screen_time: list[CountedByPhone]
+    """What phones counted on this day of theirs, the longest 100 times. It stands beside the stretches: no
+    stretch and no total contains it, and a tracker on the same phone may have reported the same time."""
     removed_before: Timestamp | None
     """Single sessions that ended before this have been removed: `apps` has their time, `coding` and
     `activity` do not have that of coding sessions, and `unreported` is by quarters of an hour. Null where it
@@ -161,12 +178,12 @@ class DayTimelineBody(Body):
 
 
 def _steps(values: Mapping[str, Any], _: Answers) -> dict[str, Step]:
-    """Return the statement about time without a report, of the same day."""
+    """Return the statements about time without a report, and about screen time, of the same day."""
     return {name: (statement, values) for name, statement in BESIDE.items()}
 
 
 def _finish(answers: Answers) -> dict[str, Any]:
-    """Return the body: the stretches, with their sums."""
+    """Return the body: the stretches, with their sums, and what stands beside them."""
     query, unreported = answers["query"], answers[UNREPORTED]["times"]
     removed_before = answers[UNREPORTED]["removed_before"]
     return {
@@ -189,6 +206,7 @@ def _finish(answers: Answers) -> dict[str, Any]:
             "coding_ms": sum(row["total_ms"] for row in query["coding"]),
             "unreported_ms": sum(row["duration_ms"] for row in unreported),
         },
+        "screen_time": answers[_SCREEN_TIME]["times"],
         "removed_before": removed_before,
     }
 

@@ -305,3 +305,25 @@ select coalesce(json_agg(row order by starts_at), '[]') as times,
        ) as removed_before
   from row
 --include end_of_answer
+
+-- name: screen_time
+-- For how long applications were in use on phones on a day of theirs, as these counted it: the 100 longest times.
+--include answer
+with row as (
+    select device,
+           app,
+           name,
+           duration_ms,
+           source
+      from activity.screen_time
+     where user_id = %(user_id)s
+       and date = %(date)s::date
+     order by duration_ms desc,
+              device collate "C",
+              app collate "C",
+              screen_time_id
+     limit 100
+)
+select coalesce(json_agg(row), '[]') as times
+  from row
+--include end_of_answer

@@ -110,6 +110,30 @@ def test_what_is_usual_takes_four_days_also_for_a_day_without_data(
     assert (once in page) == (weeks < 4)
 
 
+def test_what_a_phone_counted_stands_below_the_axis(
+    visit: Visit, owner: Owner, alice: Person
+) -> None:
+    assert "Counted by phones" not in visit.open("/day/2025-06-16").text
+    owner.execute(
+        "insert into activity.screen_time (user_id, source, provider_key, date, device, app, name,"
+        " duration_ms, counted_at)"
+        " select %s, 's', n, '2025-06-16', 'Pixel', 'org.app' || n, nullif('<App> ' || n, '<App> 1'),"
+        "        (30 - n) * 60000, now()"
+        "   from generate_series(1, 21) as n",
+        [alice.user_id],
+    )
+
+    page = visit.open("/day/2025-06-16").text
+
+    assert "Counted by phones" in page
+    assert "<bdi>org.app1</bdi>" in page
+    assert "<bdi>&lt;App&gt; 20</bdi>" in page
+    assert "&lt;App&gt; 21" not in page
+    assert "these are the 20 longest times" in page
+    figures = {source: value for value, source in Page(page).figures}
+    assert figures["timeline#/screen_time/0/duration_ms"] == str(29 * 60_000)
+
+
 def test_a_day_without_a_report_has_no_zeros(visit: Visit, owner: Owner, alice: Person) -> None:
     add_sessions(owner, alice, [used("Code", 33, 36)])
 

@@ -44,6 +44,46 @@ def code(start: float, end: float) -> Session:
     )
 
 
+def test_what_phones_counted_stands_beside_the_stretches_and_in_no_total(
+    api: TestClient, owner: Owner, alice: Person, bob: Person
+) -> None:
+    add_sessions(owner, alice, [code(9, 10)])
+    before = ask(api, alice, PATH, date="2025-06-16")
+    counted = [
+        *((alice, "2025-06-16", "Pixel", "chat", "Chat", 120_000),),
+        *((alice, "2025-06-16", "Pixel", "maps", None, 300_000),),
+        *((alice, "2025-06-17", "Pixel", "maps", None, 60_000),),
+        *((bob, "2025-06-16", "Pixel", "news", None, 60_000),),
+    ]
+    for person, date, device, app, name, duration_ms in counted:
+        owner.execute(
+            "insert into activity.screen_time (user_id, source, provider_key, date, device, app, name,"
+            " duration_ms, counted_at) values (%s, 'phone', %s, %s, %s, %s, %s, %s, now())",
+            [person.user_id, f"{date} {app}", date, device, app, name, duration_ms],
+        )
+
+    after = ask(api, alice, PATH, date="2025-06-16")
+
+    assert before.pop("screen_time") == []
+    assert after.pop("screen_time") == [
+        {
+            "device": "Pixel",
+            "app": "maps",
+            "name": None,
+            "duration_ms": 300_000,
+            "source": "phone",
+        },
+        {
+            "device": "Pixel",
+            "app": "chat",
+            "name": "Chat",
+            "duration_ms": 120_000,
+            "source": "phone",
+        },
+    ]
+    assert after == before
+
+
 def test_a_day_by_hand(api: TestClient, owner: Owner, alice: Person) -> None:
     add_sessions(
         owner,

@@ -159,7 +159,7 @@ counted as (
 
 -- fragment: first_and_last_rows
 -- `extent`: when the first and the last row of each visible domain are. Each is found by an index, which a condition
--- within its subquery would prevent.
+-- within its subquery would prevent; but no index has the ends of the weeks of insights, of which a person has few.
 -- needs: visible (is_visible, name)
 -- gives: extent (first_at, last_at, name)
 extent as (
