@@ -56,7 +56,7 @@ FORMATS: Final = {
 _ROW_BYTES: Final = {
     "app_sessions": (395, 420, 320, 52),
     "coding_sessions": (470, 495, 415, 65),
-    "screen_times": (330, 352, 330, 60),
+    "screen_times": (321, 347, 250, 39),
     "daily_summaries": (805, 828, 823, 150),
     "code_events": (535, 556, 539, 100),
     "health_samples": (429, 456, 411, 39),
