@@ -6,7 +6,10 @@ of a millisecond waits for those that compute for seconds. Linux has a priority 
 """
 
 import asyncio
+import ctypes
 import os
+import platform
+import struct
 import sys
 import threading
 from contextlib import suppress
@@ -23,6 +26,17 @@ LITTLE_LOWER: Final = 5
 Other programs of the machine, such as one that converts films, have 0 too. Beside four of them on two
 processors, 0.4 s of work took 1.3 s at 0, 3 s at 5, and 9 s at 10; a question has 10 s.
 """
+_TURN_NS: Final = 20_000_000
+"""How long a process that gives way computes at a time; usual are 1.4 ms on two processors.
+
+Since version 6.12, Linux lets a process that becomes ready interrupt one whose turns are longer. Otherwise
+it may wait for the next tick, which comes every 4 ms, each time that a question has arrived. The process
+behind a batch gets five.
+"""
+_SCHED_SETATTR: Final = {"x86_64": 314, "aarch64": 274}
+"""The number of the system call; the C library of many systems has no function for it."""
+_KEEP_POLICY: Final = 0x08
+"""SCHED_FLAG_KEEP_POLICY."""
 _SWITCH_INTERVAL_S: Final = 0.000_1
 _TRIES: Final = 30
 _PAUSE_S: Final = 0.11
@@ -66,6 +80,7 @@ def let_give_way(connection: psycopg.AsyncConnection[Any], tries: int = _TRIES) 
         if not Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"postgres: svc_"):
             return
         _lower(pid, LITTLE_LOWER)
+        _lengthen_turns(pid)
         try:
             _lower_session(pid)
         except BlockingIOError:
@@ -79,6 +94,16 @@ def _lower(thread: int, niceness: int) -> None:
     # A privileged process could raise what is lower already.
     if os.getpriority(os.PRIO_PROCESS, thread) < niceness:
         os.setpriority(os.PRIO_PROCESS, thread, niceness)
+
+
+def _lengthen_turns(pid: int) -> None:
+    """Set how long a process computes at a time. Does nothing where the system has no such thing."""
+    number = _SCHED_SETATTR.get(platform.machine())
+    if number is not None:
+        niceness = os.getpriority(os.PRIO_PROCESS, pid)
+        # struct sched_attr of sched_setattr(2); its sched_runtime is the turn.
+        attributes = struct.pack("=IIQiIQQQ", 48, 0, _KEEP_POLICY, niceness, 0, _TURN_NS, 0, 0)
+        ctypes.CDLL(None).syscall(number, pid, attributes, 0)
 
 
 def _lower_session(pid: int) -> None:

@@ -1,7 +1,10 @@
 """Which work gives way to other work."""
 
 import asyncio
+import ctypes
 import os
+import platform
+import struct
 import sys
 import threading
 from dataclasses import replace
@@ -35,6 +38,39 @@ def niceness_of_session(pid: int) -> int:
     if not group.exists():
         pytest.skip("this kernel has no groups of sessions")
     return int(group.read_text().split()[-1])
+
+
+def turn_ns(pid: int) -> int:
+    """Return how long a process computes at a time, from sched_getattr(2)."""
+    number = {"x86_64": 315, "aarch64": 275}.get(platform.machine())
+    attributes = ctypes.create_string_buffer(48)
+    if number is None or ctypes.CDLL(None).syscall(number, pid, attributes, 48, 0):
+        pytest.skip("the system call has another number here, or is not allowed")
+    turn: int = struct.unpack("=IIQiIQQQ", attributes.raw)[5]
+    if not turn:
+        pytest.skip("this kernel has no turns of their own length")
+    return turn
+
+
+def test_processes_of_long_questions_compute_for_long_at_a_time(deployment: Settings) -> None:
+    async def ask(giving_way: int) -> int:
+        connections = Pipelines.to(
+            database.login(deployment, "reader"),
+            size=1,
+            depth=1,
+            patience_s=20,
+            prepare=True,
+            giving_way=giving_way,
+        )
+        try:
+            (answer,) = await connections.run(((PID, {}),))
+            return turn_ns(int((answer.get_value(0, 0) or b"").decode()))
+        finally:
+            connections.close()
+
+    usual, long = asyncio.run(ask(0)), asyncio.run(ask(1))
+
+    assert (usual == turn_ns(os.getpid()), long) == (True, 20_000_000)
 
 
 @pytest.mark.parametrize("gives_way", [False, True])
