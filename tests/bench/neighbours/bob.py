@@ -176,3 +176,5 @@ USUAL: Final[dict[str, Call]] = {
     "sign-in": sign_in,
 }
 """The calls that are timed in every line."""
+QUICK: Final = ("read", "batch", "devices")
+"""Calls of some milliseconds that he may repeat often: they leave little behind, and nothing counts them."""
