@@ -13,6 +13,7 @@ from uuid import UUID
 import psycopg
 import pytest
 
+from resourceserver.uploads.directory import Directory
 from resourceserver.worker import running, turns
 from resourceserver.worker.kinds import IMPORT, SUMMARIES, kinds
 from resourceserver.worker.running import LEASE, Worker
@@ -24,10 +25,13 @@ from tests.conftest import Connect, Person
 from tests.conftest import person as new_person
 from tests.endpoints.histories import add_sessions
 from tests.endpoints.timeline import Session, since_epoch
+from tests.integrations import samples
+from tests.uploads.test_import import upload
 from tests.waiting import wait_for_async
 
 Rows = psycopg.Connection[Any]
 
+LISTENS: Final = samples.tidal().content
 SHORT: Final = timedelta(seconds=0.3)
 """A lease that is renewed each tenth of a second."""
 
@@ -116,33 +120,49 @@ def test_two_imports_are_done_at_once_and_never_two_of_one_person(
     deployment: Settings, owner: Rows, alice: Person, bob: Person, tmp_path: Path
 ) -> None:
     people = (alice, bob, new_person(owner, "carol"))
-    begun: list[UUID] = []
-    go_on = asyncio.Event()
+    directory = Directory(tmp_path / "uploads", 0)
+    directory.prepare()
+    chosen = replace(deployment, upload_dir=directory.path)
 
-    async def wait(turn: Turn) -> Outcome:
-        begun.append(turn.user_id)
-        await go_on.wait()
-        return Outcome()
+    def begun() -> list[UUID]:
+        found = owner.execute("select user_id from profile.import order by started_at")
+        return [user_id for (user_id,) in found]
 
     async def run() -> None:
-        chosen = replace(deployment, upload_dir=tmp_path)
-        async with Pool.to(database.login(deployment, "worker"), size=1, wait_s=None) as workers:
-            kind = replace(kinds(workers, chosen=chosen)[IMPORT], handle=wait)
-        async with working(deployment, kind):
-            await wait_for_async(lambda: len(begun) == 2, "two imports")
-            # What comes meanwhile for a person whose import is being done waits for its end.
-            make_due(owner, alice)
-            leased = [leased for _, _, leased, _ in rows(owner)]
-            go_on.set()
-            await wait_for_async(lambda: rows(owner) == [], "the other imports")
+        # Imports cannot write their listens, and so go on, until this transaction ends.
+        with closing(psycopg.connect(deployment.database_url or "")) as other:
+            other.execute("lock table music.listen in exclusive mode")
+            async with (
+                Pool.to(database.login(deployment, "worker"), size=1, wait_s=None) as workers,
+                working(deployment, kinds(workers, chosen=chosen)[IMPORT]),
+            ):
+                try:
+                    await wait_for_async(lambda: waiting_for_a_lock(owner) == 2, "two imports")
+                    # What comes meanwhile for a person whose import is being done waits for its end.
+                    upload(directory, alice, LISTENS, "later.csv")
+                    leased = [leased for _, _, leased, _ in rows(owner)]
+                    at_once = begun()
+                finally:
+                    other.rollback()
+                await wait_for_async(lambda: rows(owner) == [], "the other imports")
         assert sorted(leased) == [False, True, True]
+        assert set(at_once) == {alice.user_id, bob.user_id}
 
     for each in people:
-        make_due(owner, each)
+        upload(directory, each, LISTENS, "streaming.csv")
     asyncio.run(run())
 
-    assert begun[:2] == [alice.user_id, bob.user_id]
-    assert set(begun) == {each.user_id for each in people}
+    assert sorted(begun()) == sorted([alice.user_id, *(each.user_id for each in people)])
+    brought = owner.execute("select user_id from music.listen").fetchall()
+    assert {user_id for (user_id,) in brought} == {each.user_id for each in people}
+
+
+def waiting_for_a_lock(owner: Rows) -> int:
+    found = owner.execute(
+        "select count(*) from pg_stat_activity"
+        " where datname = current_database() and wait_event_type = 'Lock'"
+    ).fetchone()
+    return 0 if found is None else int(found[0])
 
 
 def test_a_failure_is_logged_without_data_and_put_off(
