@@ -25,6 +25,7 @@ USER = "select current_setting('svc.user_id', true)"
 ANSWER = pipeline.statement(USER)
 DEVICES = pipeline.statement("select count(*)::text from activity.device")
 LOCAL = pipeline.statement("select (now() at time zone %(tz)s)::text")
+LISTED = pipeline.statement("select to_json(%(listed)s::text[])::text")
 STORED = pipeline.statement("select (now() at time zone concat('Moon/', %(crater)s::text))::text")
 
 
@@ -91,6 +92,31 @@ def test_a_connection_that_nobody_uses_is_closed_and_made_again(deployment: Sett
         connections.close()
 
     asyncio.run(use())
+
+
+@pytest.mark.parametrize(
+    ("listed", "arrived"),
+    [
+        ([], "[]"),
+        (["2026-03-29", "2026-03-30"], '["2026-03-29","2026-03-30"]'),
+        (["", "null", "{,}", " x "], '["","null","{,}"," x "]'),
+        (["a", None], '["a",null]'),
+        (['say "no"', "b"], r'["say \"no\"","b"]'),
+        (['"', '","'], r'["\"","\",\""]'),
+        (["C:\\", "b"], r'["C:\\","b"]'),
+    ],
+)
+def test_lists_arrive_as_they_are(
+    deployment: Settings, alice: Person, listed: list[str | None], arrived: str
+) -> None:
+    async def use(reader: Reader) -> None:
+        answer = await reader.read(
+            credential(alice.token()), LISTED, {"listed": listed}, is_quick=True
+        )
+
+        assert answer.decode() == arrived
+
+    with_reader(deployment, use)
 
 
 def test_the_session_ends_with_its_request(deployment: Settings, alice: Person) -> None:
