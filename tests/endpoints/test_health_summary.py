@@ -410,3 +410,25 @@ def test_totals_are_those_of_the_model(
     assert row["minimum"] == pytest.approx(float(min(expected.values())), abs=0.0051)
     assert row["maximum"] == pytest.approx(float(max(expected.values())), abs=0.0051)
     assert row["average"] == pytest.approx(average, abs=0.0051)
+
+
+def test_a_day_that_the_zone_skipped_takes_no_part_of_a_sample(
+    api: TestClient, owner: Rows, alice: Person
+) -> None:
+    measure(owner, alice, WATCH, "2011-12-30T09:30Z", "2011-12-30T10:30Z", 100)
+    measure(owner, alice, PHONE, "2011-12-30T09:00Z", "2011-12-30T11:00Z", 80)
+
+    answer = api.get(
+        "/api/v1/analytics/trend",
+        params={
+            "metric": "health:steps",
+            "from": "2011-12-29",
+            "to": "2011-12-31",
+            "tz": "Pacific/Apia",
+        },
+        headers=alice.headers("read:activity", "read:health"),
+    )
+
+    assert answer.status_code == 200, answer.text
+    # A quarter of the phone's time, and half of the watch's, is on each side.
+    assert [row["value"] for row in answer.json()["data"]] == [70, 0, 70]
