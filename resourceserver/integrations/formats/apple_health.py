@@ -264,8 +264,10 @@ class _Export:
         # Apple writes whole seconds.
         start_s = start_delta.days * 86_400 + start_delta.seconds
         if metric == _RATE:
-            bpm = round(value * factors.get(unit, 1))
-            rate = (f"{start_s}:{source_key}", started_at, bpm, sensor, (), None)
+            bpm = value * factors.get(unit, 1)
+            if not -_INFINITY < bpm < _INFINITY:
+                raise Flaw("value_is_no_number")
+            rate = (f"{start_s}:{source_key}", started_at, round(bpm), sensor, (), None)
             self._found.append(_new(HeartRate, rate))
             return
         if factors.get(unit) != 1:

@@ -10,12 +10,13 @@ A file has one message, a JSON array of them, or one a line, as a receiver of th
 | `screen_time[].apps[]` | `package`, `name`, `minutes`, and `last_used`, an instant |
 
 A message has the last seven days again, so of two counts of a day the later one is kept. Minutes of a day say
-nothing of when they were, so they are no sessions. The total of a day is not read: it is the sum of its
-applications and of those with less than a minute. The members are those of the application's description of
-its messages.
+nothing of when they were, so they are no sessions. Two phones without a name count as one. The total of a day
+is not read: it is the sum of its applications and of those with less than a minute. The members are those of
+the application's description of its messages.
 """
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from datetime import date, datetime
@@ -95,7 +96,7 @@ def _record(app: Any, device: str, on: date, counted_at: datetime) -> Record | R
         if package is None:
             raise Flaw("missing_application")
         minutes = values.number(given.get("minutes"))
-        if minutes is None:
+        if minutes is None or not math.isfinite(minutes * _MINUTE_MS):
             raise Flaw("value_is_no_number")
         last_used = given.get("last_used")
         return ScreenTime(

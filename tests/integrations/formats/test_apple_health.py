@@ -355,6 +355,14 @@ def test_a_record_that_says_no_value_is_refused(change: tuple[str, str], reason:
     assert len(reading.records) == 2
 
 
+def test_a_heart_rate_beyond_all_numbers_is_refused() -> None:
+    rate = STEP.replace("StepCount", "HeartRate").replace('unit="count"', 'unit="count/s"')
+    reading = read_elements(STEP, rate.replace('value="212"', 'value="1e308"'), STEP)
+
+    assert reading.reasons == ["value_is_no_number"]
+    assert len(reading.records) == 2
+
+
 def test_the_last_year_is_read() -> None:
     [sample] = read_elements(STEP.replace("2022", "9999")).records
 

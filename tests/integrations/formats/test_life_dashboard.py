@@ -75,6 +75,8 @@ def test_a_file_has_one_message_or_several(form: str) -> None:
         ({"screen_time": days_of({"minutes": 5})}, "missing_application"),
         ({"screen_time": days_of({"package": "a"})}, "value_is_no_number"),
         ({"screen_time": days_of({"package": "a", "minutes": "x"})}, "value_is_no_number"),
+        ({"screen_time": days_of({"package": "a", "minutes": 1e305})}, "value_is_no_number"),
+        ({"screen_time": days_of({"package": "a", "minutes": "1e305"})}, "value_is_no_number"),
         (
             {"screen_time": days_of({"package": "a", "minutes": 1, "last_used": "x"})},
             "invalid_time",
