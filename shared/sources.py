@@ -582,7 +582,8 @@ _SCREEN_TIME: Final = Source(
     wait="The application sends the last seven days each time.",
     formats=(FileFormat("screen_time", "Life Dashboard Companion, screen time"),),
     note="A phone does not say when on a day an application was used, so these minutes stand beside your "
-    "sessions: no timeline and no total contains them. The newest count of a day is kept.",
+    "sessions: no timeline and no total contains them. The newest count of a day is kept. Only files "
+    "bring them: a connection of the application refuses them.",
 )
 
 GROUPS: Final[Mapping[str, tuple[Source, ...]]] = {

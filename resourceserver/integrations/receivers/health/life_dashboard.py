@@ -46,7 +46,7 @@ def read(message: dict[str, Any], person: Person) -> Iterator[Item]:
 
 def _items(name: str, element: Any, *, is_ios: bool) -> Iterator[Item]:
     if name == "screen_time":
-        # Minutes of a day have no place in a timeline.
+        # Only files of these messages are read (formats/life_dashboard.py).
         raise Flaw("screen_time_is_not_kept")
     if name == "deleted_records":
         raise Flaw("removals_are_not_kept")
