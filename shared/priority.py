@@ -27,11 +27,11 @@ Other programs of the machine, such as one that converts films, have 0 too. Besi
 processors, 0.4 s of work took 1.3 s at 0, 3 s at 5, and 9 s at 10; a question has 10 s.
 """
 _TURN_NS: Final = 20_000_000
-"""How long a process that gives way computes at a time; usual are 1.4 ms on two processors.
+"""How long a process that gives way computes at a time. The default is 1.4 ms on two processors.
 
 Since version 6.12, Linux lets a process that becomes ready interrupt one whose turns are longer. Otherwise
-it may wait for the next tick, which comes every 4 ms, each time that a question has arrived. The process
-behind a batch gets five.
+it may wait for the next tick, which comes every 4 ms, each time that a question has arrived. For one batch,
+the process of PostgreSQL receives five questions.
 """
 _SCHED_SETATTR: Final = {"x86_64": 314, "aarch64": 274}
 """The number of the system call; the C library of many systems has no function for it."""
@@ -99,7 +99,8 @@ def _lower(thread: int, niceness: int) -> None:
 def _lengthen_turns(pid: int) -> None:
     """Set how long a process computes at a time. Does nothing where the system has no such thing."""
     number = _SCHED_SETATTR.get(platform.machine())
-    if number is not None:
+    # A program of 32 bits has other numbers, also on a system of 64.
+    if number is not None and struct.calcsize("P") == 8:
         niceness = os.getpriority(os.PRIO_PROCESS, pid)
         # struct sched_attr of sched_setattr(2); its sched_runtime is the turn.
         attributes = struct.pack("=IIQiIQQQ", 48, 0, _KEEP_POLICY, niceness, 0, _TURN_NS, 0, 0)
