@@ -76,6 +76,10 @@ EXITS: Final = [
 ]
 
 
+def test_each_computed_status_is_still_in_the_code() -> None:
+    assert set(COMPUTED) - {(module, status) for module, _, status in EXITS} == set()
+
+
 def test_the_table_has_each_status_once() -> None:
     assert list(ROWS) == ["0", "1", "2", "143", "that of psql"]
 
