@@ -129,7 +129,7 @@ _KINDS: Final = (
         "health",
         "Health from a phone",
         "Measurements, heart rate and sleep by Life Dashboard Companion, Health Auto Export or Health"
-        " Connect Webhook.",
+        " Connect Webhook, and the screen time of Android by the first of them.",
         "health",
         "sends",
         "phone",

@@ -575,15 +575,14 @@ _SCREEN_TIME: Final = Source(
     holds="For how many minutes of each day you used each application of your phone.",
     steps=(
         "Android has no export of its own; Life Dashboard Companion sends its screen time as messages.",
-        "Keep the messages that it sends to an address of yours, in one file or in several.",
-        "Bring these files: one message, a list of them, or one message a line.",
+        "Let it send them here: Connections, Health from a phone.",
+        "Or bring messages that you have kept, as files: one message, a list of them, or one message a line.",
     ),
     files=("JSON with a list called screen_time",),
     wait="The application sends the last seven days each time.",
     formats=(FileFormat("screen_time", "Life Dashboard Companion, screen time"),),
     note="A phone does not say when on a day an application was used, so these minutes stand beside your "
-    "sessions: no timeline and no total contains them. The newest count of a day is kept. Only files "
-    "bring them: a connection of the application refuses them.",
+    "sessions: no timeline and no total contains them. The newest count of a day is kept.",
 )
 
 GROUPS: Final[Mapping[str, tuple[Source, ...]]] = {

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from shared.settings import Settings
 from tests.conftest import Person
+from tests.integrations.more_samples import screen_time_message
 from tests.receivers import life_dashboard
 from tests.receivers.connecting import Connected, Served, connect, serving
 from tests.receivers.life_dashboard import HOUR, START, Part
@@ -561,6 +562,31 @@ def test_good_records_of_a_message_with_bad_ones_are_kept(
     }
 
 
+def test_the_newest_count_of_screen_time_is_kept(
+    client: httpx2.Client, alice: Person, phone: Connected
+) -> None:
+    first = screen_time_message()
+    [day] = first["screen_time"]
+    grown = day | {"apps": [day["apps"][0] | {"minutes": 50}, {"package": "maps", "minutes": 1}]}
+    later = screen_time_message(timestamp="2025-06-16T10:00:00Z", screen_time=[grown])
+
+    counts = [post(client, phone, each) for each in (first, later, first | {"again": True})]
+
+    assert [(each["added"], each["changed"], each["known"]) for each in counts] == [
+        (1, 0, 0),
+        (1, 1, 0),
+        (0, 0, 1),
+    ]
+    answer = client.get(
+        "/api/v1/analytics/day-timeline",
+        params={"date": "2025-06-16", "tz": "UTC"},
+        headers={"Authorization": f"Bearer {alice.token('read:activity')}"},
+    )
+    shown = [(each["app"], each["duration_ms"]) for each in answer.json()["screen_time"]]
+    assert shown == [("org.mozilla.firefox", 3_000_000), ("maps", 60_000)]
+    assert answer.json()["screen_time"][0]["source"] == "life_dashboard"
+
+
 def test_a_body_of_twenty_mebibytes_is_taken_and_a_larger_one_is_413(
     client: httpx2.Client, owner: Rows, phone: Connected
 ) -> None:
@@ -583,6 +609,7 @@ def test_what_an_application_brought_goes_with_its_connection(
     message = dashboard(steps=[bucket(sample_count=2, total=100)])
     post(client, phone, message)
     post(client, phone, stages(EVENING))
+    post(client, phone, screen_time_message())
 
     owner.execute(
         "select svc.remove_import(user_id, import_id) from profile.connection where user_id = %s",
@@ -592,5 +619,6 @@ def test_what_an_application_brought_goes_with_its_connection(
     for table in ("sample", "sleep", "sleep_stage", "bucket", "message"):
         rows = owner.execute(f"select from health.{table}").fetchall()
         assert rows == [], table
+    assert owner.execute("select from activity.screen_time").fetchall() == []
     assert post(client, phone, message)["added"] == 1
     assert summary(client, alice)["steps"]["total"] == 100

@@ -12,9 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resourceserver.integrations.format import Person
+from resourceserver.integrations.formats.life_dashboard import SCREEN_TIME
 from resourceserver.integrations.receivers.health.items import Bucket, Item, StageOf
 from resourceserver.integrations.receivers.health.messages import Unrecognised, parse
-from resourceserver.integrations.records import HeartRate, Refused, Sample, Sensor, Sleep
+from resourceserver.integrations.records import (
+    HeartRate,
+    Refused,
+    Sample,
+    ScreenTime,
+    Sensor,
+    Sleep,
+)
+from tests.integrations.memory import read
+from tests.integrations.more_samples import screen_time_message
 
 NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
 BERLIN = Person(ZoneInfo("Europe/Berlin"), NOON)
@@ -135,13 +145,23 @@ def test_variability_of_an_iphone_is_the_deviation_of_its_intervals() -> None:
     ]
 
 
+def test_screen_time_is_read_as_from_a_file() -> None:
+    message = screen_time_message(timestamp="2026-11-23T13:00:00Z")
+
+    found = items(message)
+
+    assert found == read(SCREEN_TIME, json.dumps(message), person=BERLIN).records
+    assert [type(item) for item in found] == [ScreenTime]
+    assert refusals(items(message | {"screen_time": None})) == {"days_are_missing": 1}
+
+
 def test_what_has_no_place_is_counted_by_its_reason() -> None:
     found = items(
         dashboard(
             exercise=[{"type": "running"}],
             total_calories=[{"calories": 1}, {"calories": 2}],
             moods=[{"mood": "good"}],
-            screen_time=[{"date": "2026-11-23"}],
+            screen_time=[{"date": "2026-11-23"}, {"date": "2026-11-25", "apps": []}],
             deleted_records=[{"type": "nutrition", "uuid": "x"}],
             steps=["many", {"count": "ten", "start_time": "2026-11-23T07:00:00Z"}],
             weight=[{"kilograms": 70}],
@@ -152,7 +172,8 @@ def test_what_has_no_place_is_counted_by_its_reason() -> None:
         "workouts_are_not_kept": 1,
         "type_is_not_kept": 2,
         "unknown_metric": 1,
-        "screen_time_is_not_kept": 1,
+        "applications_are_missing": 1,
+        "timestamp_in_future": 1,
         "removals_are_not_kept": 1,
         "not_an_object": 1,
         "missing_time": 2,

@@ -19,7 +19,7 @@ import json
 import math
 import re
 from collections.abc import Iterator
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import Any, Final
 
 from resourceserver.integrations import reading, values
@@ -32,14 +32,18 @@ MESSAGE_LENGTH: Final = 8 * 1024 * 1024
 _SOURCE: Final = re.compile(r'"source"\s*:\s*"screen_time"')
 _DAYS: Final = re.compile(r'"screen_time"\s*:\s*\[')
 _MINUTE_MS: Final = 60_000
+_AHEAD: Final = timedelta(hours=1)
+"""How far a phone's clock may be ahead of the server's, as in ingest."""
+_ZONES: Final = timedelta(hours=14)
+"""How far local times can be ahead of UTC."""
 
 
-def _read(file: File, _person: Person) -> Iterator[Record | Refused]:
+def _read(file: File, person: Person) -> Iterator[Record | Refused]:
     for message in _messages(file):
         if isinstance(message, Refused):
             yield message
         else:
-            yield from _records(message)
+            yield from _records(message, person)
 
 
 def _messages(file: File) -> Iterator[Any]:
@@ -62,23 +66,39 @@ def _messages(file: File) -> Iterator[Any]:
         yield from reading.json_lines(file)
 
 
-def _records(message: Any) -> Iterator[Record | Refused]:
+def _records(message: Any, person: Person) -> Iterator[ScreenTime | Refused]:
     try:
         given = values.members(message)
         if given.get("source") != "screen_time":
             raise Flaw("not_screen_time")
+    except Flaw as flaw:
+        yield values.refused(flaw, message)
+        return
+    yield from screen_times(given, person)
+
+
+def screen_times(given: dict[str, Any], person: Person) -> Iterator[ScreenTime | Refused]:
+    """Yield the applications of all days of a message, and a Refused for each part that cannot be read.
+
+    A message from a clock that is ahead is refused: its counts would be the newest ones until its day comes.
+    """
+    try:
         counted_at = values.instant(given.get("timestamp"))
+        if counted_at > person.now + _AHEAD:
+            raise Flaw("timestamp_in_future")
         days = given.get("screen_time")
         if not isinstance(days, list):
             raise Flaw("days_are_missing")
     except Flaw as flaw:
-        yield values.refused(flaw, message)
+        yield values.refused(flaw, given)
         return
     device = values.text(given.get("device")) or ""
     for each in days:
         try:
             day = values.members(each)
             on = values.wall_time(day.get("date")).date()
+            if on > (counted_at + _ZONES).date():
+                raise Flaw("timestamp_in_future")
             apps = day.get("apps")
             if not isinstance(apps, list):
                 raise Flaw("applications_are_missing")
@@ -89,7 +109,7 @@ def _records(message: Any) -> Iterator[Record | Refused]:
             yield _record(app, device, on, counted_at)
 
 
-def _record(app: Any, device: str, on: date, counted_at: datetime) -> Record | Refused:
+def _record(app: Any, device: str, on: date, counted_at: datetime) -> ScreenTime | Refused:
     try:
         given = values.members(app)
         package = values.text(given.get("package"))

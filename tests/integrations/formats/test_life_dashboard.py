@@ -1,7 +1,7 @@
 """What becomes of the screen time of an Android phone."""
 
 import json
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -9,7 +9,7 @@ import pytest
 from resourceserver.integrations.formats import life_dashboard
 from resourceserver.integrations.formats.life_dashboard import SCREEN_TIME
 from resourceserver.integrations.records import ScreenTime
-from tests.integrations.memory import read, recognise
+from tests.integrations.memory import ALICE, read, recognise
 from tests.integrations.more_samples import screen_time, screen_time_message
 
 EIGHT = datetime(2025, 6, 16, 8, tzinfo=UTC)
@@ -90,6 +90,21 @@ def test_what_is_no_screen_time_is_refused(members: dict[str, Any], reason: str)
 
     assert [each.reason for each in reading.refused] == [reason]
     assert reading.records == [FIREFOX]
+
+
+def test_what_a_wrong_clock_has_dated_is_refused() -> None:
+    now = ALICE.now
+    timestamps = [now + timedelta(hours=1), now + timedelta(hours=1, seconds=1)]
+    messages = [screen_time_message(timestamp=at.isoformat()) for at in timestamps]
+    days: list[Any] = [{"date": each, "apps": []} for each in ("2025-06-16", "2025-06-17")]
+
+    reading = read(SCREEN_TIME, json.dumps([*messages, screen_time_message(screen_time=days)]))
+
+    assert reading.records == [FIREFOX._replace(counted_at=timestamps[0])]
+    assert reading.reasons == ["timestamp_in_future", "timestamp_in_future"]
+    # Where it is 14 hours later than in UTC, the next day has begun.
+    late = screen_time_message(timestamp="2025-06-16T10:00:00Z", screen_time=days)
+    assert read(SCREEN_TIME, json.dumps(late)).reasons == []
 
 
 def test_a_line_that_is_cut_off_is_refused_and_the_others_are_read() -> None:

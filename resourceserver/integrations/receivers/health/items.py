@@ -7,7 +7,14 @@ from decimal import Decimal
 from typing import Final, NamedTuple
 
 from resourceserver.integrations import values
-from resourceserver.integrations.records import HeartRate, Refused, Sample, Sensor, Sleep
+from resourceserver.integrations.records import (
+    HeartRate,
+    Refused,
+    Sample,
+    ScreenTime,
+    Sensor,
+    Sleep,
+)
 from resourceserver.integrations.sleep_stages import Stage
 from resourceserver.integrations.values import Flaw
 
@@ -42,7 +49,7 @@ class StageOf(NamedTuple):
     sensor: Sensor
 
 
-Item = Sample | HeartRate | Sleep | Bucket | StageOf | Refused
+Item = Sample | HeartRate | Sleep | Bucket | StageOf | ScreenTime | Refused
 
 
 def attempt(reading: Iterator[Item], name: str, element: object) -> Iterator[Item]:

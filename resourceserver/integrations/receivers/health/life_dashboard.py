@@ -4,6 +4,8 @@ An element of a list is a record, with the id that Health Connect or HealthKit g
 measured in a window of time, if the person has chosen to send fewer values. A bucket that comes again holds
 only what was measured late, so it is added.
 
+Messages with the source ``screen_time`` are those that files contain too (``formats.life_dashboard``).
+
 An id can stand for a series of heart rates, so their keys contain the instant too.
 """
 
@@ -14,6 +16,7 @@ from typing import Any, Final
 
 from resourceserver.integrations import values
 from resourceserver.integrations.format import Person
+from resourceserver.integrations.formats.life_dashboard import screen_times
 from resourceserver.integrations.reading import instant_ms
 from resourceserver.integrations.receivers.health import items, quantities, sessions
 from resourceserver.integrations.receivers.health.items import EXACT, Bucket, Item, attempt, refused
@@ -29,7 +32,8 @@ _DAILY_TOTALS: Final = {
     "active_calories": ("active_energy_kj", quantities.TYPES["active_calories"][0].factor),
 }
 _MOST_COUNTED: Final = 2**31 - 1
-_NO_DATA: Final = frozenset({"daily_totals", "deletions_unavailable"})
+_SCREEN_TIME: Final = "screen_time"
+_NO_DATA: Final = frozenset({_SCREEN_TIME, "daily_totals", "deletions_unavailable"})
 _KEY_NAME: Final = 120
 
 
@@ -42,12 +46,11 @@ def read(message: dict[str, Any], person: Person) -> Iterator[Item]:
     for element in totals if isinstance(totals, list) else []:
         found = _totals(element, message.get("timestamp"), person)
         yield from attempt(found, "daily_totals", element)
+    if _SCREEN_TIME in message:
+        yield from screen_times(message, person)
 
 
 def _items(name: str, element: Any, *, is_ios: bool) -> Iterator[Item]:
-    if name == "screen_time":
-        # Only files of these messages are read (formats/life_dashboard.py).
-        raise Flaw("screen_time_is_not_kept")
     if name == "deleted_records":
         raise Flaw("removals_are_not_kept")
     quantities.check_type(name)

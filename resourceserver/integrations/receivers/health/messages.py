@@ -14,7 +14,14 @@ from resourceserver.integrations.receivers.health import (
 from resourceserver.integrations.receivers.health.items import Item, StageOf
 from resourceserver.integrations.receivers.health.quantities import is_sum
 from resourceserver.integrations.receivers.messages import check_time, document
-from resourceserver.integrations.records import METRICS, HeartRate, Refused, Sample, Sleep
+from resourceserver.integrations.records import (
+    METRICS,
+    HeartRate,
+    Refused,
+    Sample,
+    ScreenTime,
+    Sleep,
+)
 from resourceserver.integrations.values import Flaw, example
 
 _ZONES: Final = timedelta(hours=26)
@@ -97,6 +104,9 @@ def _check_time(item: Any, now: datetime) -> None:
         case Sample(is_daily_total=True):
             # In the phone's zone the day can have begun.
             check_time(item.started_at, now + _ZONES)
+        case ScreenTime():
+            # Its reader, which files have too, has compared it with the clock.
+            pass
         case _:
             check_time(item.started_at, now)
 

@@ -7,7 +7,7 @@ records at once, so all messages write rows in one order (``parts``), as imports
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -26,6 +26,7 @@ from resourceserver.integrations.records import (
     HeartRate,
     Refused,
     Sample,
+    ScreenTime,
     Sensor,
     Sleep,
 )
@@ -54,6 +55,7 @@ class Prepared:
     sleeps: list[Sleep] = field(default_factory=list)
     buckets: list[Bucket] = field(default_factory=list)
     stages: list[StageOf] = field(default_factory=list)
+    screen_times: list[ScreenTime] = field(default_factory=list)
     names: set[str] = field(default_factory=set)
     """Those of the sensors of stages."""
 
@@ -80,6 +82,10 @@ class Prepared:
             case Bucket():
                 self.buckets.append(item)
                 at = item.started_at
+            case ScreenTime():
+                self.screen_times.append(item)
+                # As in the receipt of a file.
+                at = datetime.combine(item.date, time(), UTC)
             case _:
                 self.stages.append(item)
                 at = item.stage.started_at
@@ -119,6 +125,7 @@ class Prepared:
             (writing.put_sleeps, self.sleeps, by_key),
             (_add_buckets, self.buckets, by_key),
             (_join_stages, self.stages, attrgetter("sensor.name", "stage.started_at")),
+            (writing.put_screen_times, self.screen_times, by_key),
         ):
             # Of one key the newer row stays the later one.
             rows = sorted(unordered, key=order)
