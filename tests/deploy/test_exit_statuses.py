@@ -4,7 +4,6 @@ import ast
 import re
 from collections.abc import Iterator
 from itertools import combinations_with_replacement
-from pathlib import Path
 from typing import Final
 
 import click
