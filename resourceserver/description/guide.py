@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from markdown_it import MarkdownIt
-from markdown_it.token import Token
 from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
@@ -19,6 +17,9 @@ from starlette.routing import Route
 
 from shared.pages.layout import HEADERS, POLICY, Layout
 from shared.settings import Settings
+
+if TYPE_CHECKING:
+    from markdown_it.token import Token
 
 PATH: Final = "/docs/guide"
 TEXTS: Final = Path(__file__).with_name("guides")
@@ -52,6 +53,8 @@ class Guide:
 
     def html(self, chosen: Settings) -> Markup:
         """Return the text as HTML, with the addresses of a deployment."""
+        from markdown_it import MarkdownIt  # noqa: PLC0415 -- the library takes 30 ms of each start
+
         text = self.text.replace(_AUTH_URL, chosen.auth_url).replace(_BASE_URL, chosen.base_url)
         parser = MarkdownIt("commonmark", {"html": False}).enable("table")
         tokens = parser.parse(text)
@@ -59,7 +62,7 @@ class Guide:
         return Markup(parser.renderer.render(tokens, parser.options, {}))  # noqa: S704 -- our own text
 
 
-def _complete(tokens: list[Token]) -> None:
+def _complete(tokens: "list[Token]") -> None:
     """Give each heading an id for links, and let the keyboard reach what scrolls on narrow pages."""
     for opening, inline in pairwise(tokens):
         if opening.type == "heading_open":

@@ -50,10 +50,11 @@ def test_the_commands_that_serve_do_not_import_the_other_commands() -> None:
 
 
 def test_a_server_imports_no_library_that_most_deployments_never_use() -> None:
-    # Of a provider's client, and of formats that nobody has imported yet.
+    # Of a provider's client, of formats that nobody has imported yet, and of texts that nobody has read yet.
     assert all_imported("authserver.app") & {"httpx2", "joserfc"} == set()
     formats = all_imported("resourceserver.app, resourceserver.worker.kinds")
-    assert formats & {"icalendar", "recurring_ical_events", "fitdecode"} == set()
+    unneeded = {"icalendar", "recurring_ical_events", "fitdecode", "markdown_it"}
+    assert formats & unneeded == set()
 
 
 def commands(group: click.Group, before: str = "") -> Iterator[list[str]]:
