@@ -61,8 +61,7 @@ class OpenToAllOrigins:
 
 def _is_preflight(scope: Scope) -> bool:
     """Whether a browser asks if a page may send a request; another OPTIONS request is the application's."""
-    names = {name for name, _ in scope["headers"]}
-    return scope["method"] == "OPTIONS" and names >= {
+    return scope["method"] == "OPTIONS" and {name for name, _ in scope["headers"]} >= {
         b"origin",
         b"access-control-request-method",
     }

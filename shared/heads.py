@@ -63,7 +63,7 @@ class BoundedHeads(HttpToolsProtocol):
     # uvicorn declares the narrower transport too.
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for a head."""
-        super().connection_made(transport)
+        super().connection_made(Joining(transport, self.loop))
         self._start_clock()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -192,6 +192,61 @@ class BoundedHeads(HttpToolsProtocol):
             keep_alive=False,
             on_response=self.on_response_complete,
         )
+
+
+_ANSWER: Final = b"HTTP/1.1 "
+"""The beginning of the head of an answer."""
+_SMALL: Final = 16 * 1024
+"""A body that is copied behind the head, which takes less time than to send two buffers."""
+
+
+class Joining(asyncio.Transport):
+    """A transport that sends the head of an answer together with the first part of the body.
+
+    The web server writes them one after the other, and its transport would send each at once: two system
+    calls, and two packets, for the first of which the client wakes in vain. A head without a body, and one
+    whose body comes later, are sent when the event loop gets on.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        """Keep the transport that sends."""
+        super().__init__()
+        self._transport = transport
+        self._loop = loop
+        self._head: bytes | None = None
+        # These are called for every request.
+        self.is_closing = transport.is_closing  # type: ignore[method-assign]
+        self.get_extra_info = transport.get_extra_info  # type: ignore[method-assign]
+        self.pause_reading = transport.pause_reading  # type: ignore[method-assign]
+        self.resume_reading = transport.resume_reading  # type: ignore[method-assign]
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Send ``data``, and before it the head that waits; the head of an answer waits."""
+        head, self._head = self._head, None
+        if head is not None and len(data) < _SMALL:
+            self._transport.write(b"".join((head, data)))
+        elif head is not None:
+            self._transport.writelines((head, data))
+        elif isinstance(data, bytes) and data.startswith(_ANSWER):
+            self._head = data
+            self._loop.call_soon(self._send_head)
+        else:
+            self._transport.write(data)
+
+    def _send_head(self) -> None:
+        head, self._head = self._head, None
+        if head is not None:
+            self._transport.write(head)
+
+    def write_eof(self) -> None:
+        """Stop sending, after the head that waits."""
+        self._send_head()
+        self._transport.write_eof()
+
+    def close(self) -> None:
+        """Close the connection, after the head that waits."""
+        self._send_head()
+        self._transport.close()
 
 
 @dataclass(frozen=True)
