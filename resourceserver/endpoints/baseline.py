@@ -185,7 +185,9 @@ ENDPOINTS: Final = [
         body=BaselineBody,
         query=SQL["health_baseline"],
         further=Further(
-            {"measured_health": metrics.STATEMENTS["measured_health"]}, _steps, _finish
+            {name: metrics.STATEMENTS[name] for name in ("measured_recovery", "measured_health")},
+            _steps,
+            _finish,
         ),
     ),
 ]

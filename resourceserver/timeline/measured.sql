@@ -235,21 +235,43 @@ select days,
   from rendered_days
 --include end_of_answer
 
+-- name: measured_recovery
+-- Metrics of sleep, recovery and strain. They are apart from those of samples: most of the time of a short answer is
+-- spent on the start of its plan.
+--include answer
+with
+--include requested_slots
+requested_date as (
+    select min(date) as first,
+           max(date) as last
+      from slot
+),
+--include recovery_days
+--include recovery_measures
+measure as (
+    select position,
+           metric,
+           value
+      from recovery_measure
+),
+--include measured_slots
+--include sums_of_periods
+--include values_of_days
+--include rendered_days
+select days,
+       periods
+  from rendered_days
+--include end_of_answer
+
 -- name: measured_health
--- Metrics of health.
+-- The other metrics of health, which have samples.
 --include answer
 with
 --include requested_slots
 --include requested_days
 --include slots
 --include added_up_metrics
-requested_date as (
-    select min(date) as first,
-           max(date) as last
-      from slot
-),
 --include health_amounts
---include recovery_days
 --include health_measures
 measure as (
     select position,

@@ -69,13 +69,13 @@ class Metric:
         return float(Decimal(repr(value)).quantize(step, ROUND_HALF_UP))
 
 
-def _measured_health(unit: str | None) -> Metric:
+def _of_health(unit: str | None, statement: str = "measured_health") -> Metric:
     """Return a metric of health that is no length of time."""
-    return Metric(
-        "read:health", unit, "measured_health", is_counter=False, decimals=2, adds_up=False
-    )
+    return Metric("read:health", unit, statement, is_counter=False, decimals=2, adds_up=False)
 
 
+_RECOVERY: Final = "measured_recovery"
+_ASLEEP: Final = Metric("read:health", "ms", _RECOVERY, is_counter=False)
 _TIME: Final = Metric("read:activity", "ms", "measured_app_time")
 _FOCUS: Final = Metric("read:activity", "ms", "measured_focus")
 METRICS: Final[dict[str, Metric]] = {
@@ -94,13 +94,13 @@ METRICS: Final[dict[str, Metric]] = {
     "pull_requests": Metric("read:code", "count", "measured_code", decimals=2),
     "reviews": Metric("read:code", "count", "measured_code", decimals=2),
     "lines_added": Metric("read:code", "count", "measured_code", decimals=2),
-    "recovery_score": _measured_health("percent"),
-    "strain_score": _measured_health("score"),
-    "asleep_ms": Metric("read:health", "ms", "measured_health", is_counter=False),
-    "deep_ms": Metric("read:health", "ms", "measured_health", is_counter=False),
-    "rem_ms": Metric("read:health", "ms", "measured_health", is_counter=False),
-    "hrv_rmssd_ms": _measured_health("ms"),
-    "resting_heart_rate_bpm": _measured_health("bpm"),
+    "recovery_score": _of_health("percent", _RECOVERY),
+    "strain_score": _of_health("score", _RECOVERY),
+    "asleep_ms": _ASLEEP,
+    "deep_ms": _ASLEEP,
+    "rem_ms": _ASLEEP,
+    "hrv_rmssd_ms": _of_health("ms", _RECOVERY),
+    "resting_heart_rate_bpm": _of_health("bpm", _RECOVERY),
     "listened_ms": Metric("read:music", "ms", "measured_music"),
     "play_count": Metric("read:music", "count", "measured_music", decimals=2),
     "place_count": Metric("read:location", "count", "measured_places", decimals=2, adds_up=False),
@@ -111,8 +111,8 @@ METRICS: Final[dict[str, Metric]] = {
 """Metrics by name. Besides, ``health:`` and the name of any metric of health is a metric."""
 
 HEALTH: Final = "health:[a-z][a-z0-9_]{0,63}"
-OF_HEALTH: Final = _measured_health(None)
-_HEART_RATE: Final = _measured_health("bpm")
+OF_HEALTH: Final = _of_health(None)
+_HEART_RATE: Final = _of_health("bpm")
 
 
 def find(name: str) -> Metric | None:

@@ -131,17 +131,13 @@ met as (
      group by touched.position
 ),
 
--- fragment: health_measures
--- `health_measure`: the measures of health in each slot. Needs `requested_days`, `slots`, `recovery_days`, and
--- `health_amounts`, whose `metric` are those of the `wanted` metrics that add up.
--- needs: amount (metric_type, position, value)
--- needs: requested (ends_at, starts_at)
+-- fragment: recovery_measures
+-- `recovery_measure`: the `wanted` measures of sleep, recovery and strain in each slot.
 -- needs: recovery_day (cycle, date, recovery, sleep)
--- needs: slot (date, ends_at, position, starts_at)
--- needs: slots (ends, starts)
+-- needs: slot (date, position)
 -- needs: wanted (metric)
--- gives: health_measure (metric, position, value)
-health_measure as (
+-- gives: recovery_measure (metric, position, value)
+recovery_measure as (
     select slot.position,
            metric_value.metric,
            metric_value.value
@@ -156,24 +152,21 @@ health_measure as (
                       ('hrv_rmssd_ms', (day.recovery).hrv_rmssd_ms),
                       ('resting_heart_rate_bpm', (day.recovery).resting_heart_rate_bpm)
            ) as metric_value (metric, value)
-     where exists (
-               select
-                 from wanted
-                where metric in (
-                          'recovery_score',
-                          'strain_score',
-                          'asleep_ms',
-                          'deep_ms',
-                          'rem_ms',
-                          'hrv_rmssd_ms',
-                          'resting_heart_rate_bpm'
-                      )
-           )
-       and metric_value.metric in (select metric from wanted)
+     where metric_value.metric in (select metric from wanted)
        and metric_value.value is not null
-     union all
+),
+
+-- fragment: health_measures
+-- `health_measure`: the other measures of health in each slot. Needs `requested_days`, `slots`, and `health_amounts`,
+-- whose `metric` are those of the `wanted` metrics that add up.
+-- needs: amount (metric_type, position, value)
+-- needs: requested (ends_at, starts_at)
+-- needs: slots (ends, starts)
+-- needs: wanted (metric)
+-- gives: health_measure (metric, position, value)
+health_measure as (
     select position,
-           'health:' || metric_type,
+           'health:' || metric_type as metric,
            value
       from amount
      union all

@@ -52,12 +52,13 @@ requested_date as (
 --include slots
 --include health_amounts
 --include recovery_days
+--include recovery_measures
 --include health_measures
 measured as (
     select position,
            metric,
            sum(value)::numeric::double precision as value
-      from health_measure
+      from (select * from recovery_measure union all select * from health_measure) as measure
      where metric in (select metric from wanted)
      group by position,
               metric
