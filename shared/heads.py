@@ -9,6 +9,8 @@ status in the scope.
                    HEAD_S,          the routes'      the web server's
                    MAX_HEAD_BYTES   own limits       timeout_keep_alive
 
+The head of an answer leaves together with the first part of its body (``Joining``).
+
 The bound on connections replaces the web server's ``limit_concurrency``, whose answer is plain text.
 """
 

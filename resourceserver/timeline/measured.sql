@@ -1,8 +1,8 @@
 -- The values of all metrics for days, weeks and other slots. Correlation, goals, summaries and tools use them, with
 -- the same definitions as the endpoints about a single domain.
 --
--- Each domain has a statement of its own. It returns the value of each slot, the values of periods of days, and
--- for activity the values that goals reached. Its parameters:
+-- Each domain has a statement of its own, and health has two. It returns the value of each slot, the values of periods
+-- of days, and for activity the values that goals reached. Its parameters:
 --
 --     dates, starts, ends    slots in order of time: days, or longer slots with the date of their first day
 --     metrics                names of metrics of the domain
