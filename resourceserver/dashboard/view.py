@@ -5,7 +5,6 @@ transaction of the token's session, by the endpoints' own statements. A question
 is left out, and the page says so.
 """
 
-import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
@@ -15,6 +14,7 @@ from typing import Any, Final
 from urllib.parse import urlencode
 from uuid import UUID
 
+from pydantic_core import from_json
 from starlette.datastructures import QueryParams
 
 from resourceserver.api import parameters
@@ -189,7 +189,7 @@ class Page:
         self._asks: Asks = {}
         self._later: Asks | None = None
         self._scene: Scene | None = None
-        self._parsed: dict[str, tuple[bytes, Any]] = {}
+        self._parsed: dict[bytes, Any] = {}
         self._finished: dict[str, Answer] = {}
 
     @property
@@ -200,7 +200,7 @@ class Page:
 
     def read(self, answers: Mapping[str, bytes]) -> tuple[Scene, Answers]:
         """Return the answers of the page as values, from those of its statements."""
-        scene = self._scene or _scene(json.loads(answers["frame"]), self._address, self._parts)
+        scene = self._scene or _scene(from_json(answers["frame"]), self._address, self._parts)
         first = self._answered(self._asks, scene, answers)
         later = {name: ask for name, ask in (self._later or {}).items() if name not in self._asks}
         rest = self._answered(later, scene, answers)
@@ -216,7 +216,7 @@ class Page:
         return _steps(_allowed(self._asks, self._scene.scopes))
 
     def _more(self, answers: Mapping[str, bytes]) -> dict[str, Step]:
-        scene = self._scene or _scene(json.loads(answers["frame"]), self._address, self._parts)
+        scene = self._scene or _scene(from_json(answers["frame"]), self._address, self._parts)
         if self._later is not None:
             return self._further(_allowed(self._later, scene.scopes), answers)
         steps = self._further(_allowed(self._asks, scene.scopes), answers)
@@ -254,11 +254,11 @@ class Page:
         return {"query": self._value(name, answers), **rest}
 
     def _value(self, name: str, answers: Mapping[str, bytes]) -> Any:
+        # Questions with the same statement have the same text, which nobody changes once it is parsed.
         text = answers[name]
-        known = self._parsed.get(name)
-        if known is None or known[0] != text:
-            known = self._parsed[name] = (text, json.loads(text))
-        return known[1]
+        if text not in self._parsed:
+            self._parsed[text] = from_json(text)
+        return self._parsed[text]
 
     def _answered(self, asks: Asks, scene: Scene, answers: Mapping[str, bytes]) -> Answers:
         missing = {}

@@ -148,6 +148,8 @@ class TopTotals(Body):
     play_count: Count
     count: Count
     """Different artists, albums or tracks."""
+    artist_count: Count
+    """Different artists of these."""
 
 
 class MusicTopBody(Body):

@@ -152,7 +152,8 @@ ranked as (
 total as (
     select coalesce(sum(listened_ms), 0)::bigint as listened_ms,
            coalesce(sum(play_count), 0)::bigint as play_count,
-           count(*) as count
+           count(*) as count,
+           count(distinct case %(by)s::text when 'artist' then name else artist end) as artist_count
       from ranked
 )
 select json_build_object(

@@ -13,19 +13,28 @@ from starlette.datastructures import QueryParams
 from resourceserver import timeline
 from resourceserver.api.bodies import Body, CalendarDay, Count, DayRangeEcho
 from resourceserver.api.endpoint import Answers, Endpoint, Further
-from resourceserver.api.parameters import DayRange
+from resourceserver.api.parameters import DayRange, Flag
 from resourceserver.endpoints.correlation import SCOPE, MetricName
 from resourceserver.timeline import changes, correlation, medians, metrics, stored
 from resourceserver.timeline.metrics import OF_HEALTH, Metric
-from shared import queries
+from shared import pipeline, queries
 from shared.pipeline import Step
 
 _HERE: Final = Path(__file__).parent
 _TIMELINE: Final = Path(timeline.__file__).parent
 SQL: Final = queries.load(_TIMELINE / "reported.sql", _HERE / "trend.sql")
+DAYS: Final = "days"
+"""The statement about the days of a trend. It depends on neither the metric nor the periods, so a page with
+many trends of the same days runs it once."""
+STATEMENTS: Final = {DAYS: pipeline.statement(SQL[DAYS]), **metrics.STATEMENTS}
+"""The statements after the query."""
 
 MEDIAN_DAYS: Final = 28
 """The days of a running median: four weeks, so that each weekday counts alike."""
+
+_MARGIN_DAYS: Final = 3
+"""The days before the range that are read without medians. No sample of a device is longer than two days, so
+the first day of the range has the same value as with medians."""
 
 By = Literal["day", "week", "month"]
 
@@ -41,11 +50,17 @@ class TrendParams(DayRange):
         description="The length of the periods; weeks begin on Monday. The first and the last are cut at the"
         " ends of the range.",
     )
+    include_levels: Flag = Field(
+        default=True,
+        description="Whether running medians and changes of level are computed; without them, `median` of"
+        " each period is null and `change_points` is empty.",
+    )
 
     def values(self) -> dict[str, Any]:
-        """Return the values with the first day of the first median, and whether the metric is a counter."""
+        """Return the values with the first day that is read, and whether the metric is a counter."""
+        before = MEDIAN_DAYS - 1 if self.include_levels else _MARGIN_DAYS
         return super().values() | {
-            "first_day": self.from_ - timedelta(days=MEDIAN_DAYS - 1),
+            "first_day": self.from_ - timedelta(days=before),
             "is_counted": metrics.is_counter(self.metric),
         }
 
@@ -84,7 +99,8 @@ class TrendPeriod(Body):
     days: Count
     """The known days of the period."""
     median: float | None
-    """The median of the known days among the 28 that end with the period; null with fewer than seven."""
+    """The median of the known days among the 28 that end with the period; null with fewer than seven, or if
+    `include_levels` is false."""
 
 
 class TrendTotals(Body):
@@ -147,32 +163,40 @@ class TrendBody(Body):
     totals: TrendTotals
     """All days of the range."""
     change_points: list[ChangePoint]
-    """The changes of level between days, in order, whatever the periods."""
+    """The changes of level between days, in order, whatever the periods; empty if `include_levels` is
+    false."""
 
 
-def _steps(values: Mapping[str, Any], answers: Answers) -> dict[str, Step]:
+def _steps(values: Mapping[str, Any], _: Answers) -> dict[str, Step]:
+    """Return the statement about the days."""
+    return {DAYS: (STATEMENTS[DAYS], values)}
+
+
+def _more(values: Mapping[str, Any], answers: Answers) -> dict[str, Step]:
     """Return the statements that compute the metric on the days that no stored summary has."""
-    return stored.steps([values["metric"]], answers["query"])
+    steps = stored.steps([values["metric"]], answers[DAYS])
+    return {} if steps.keys() <= answers.keys() else steps
 
 
 def _finish(answers: Answers) -> dict[str, Any]:
     """Return the body: periods, totals and changes of the values of the days."""
-    query = answers["query"]
+    query, days = answers["query"], answers[DAYS]
     name = query["metric"]
     known = metrics.find(name) or OF_HEALTH
     adds_up = query["aggregation"] == "sum" if known is OF_HEALTH else known.adds_up
-    values = stored.values(name, answers)
+    values = stored.values(name, {**answers, "query": days})
     first = date.fromisoformat(query["range"]["from"])
     last = date.fromisoformat(query["range"]["to"])
     length = (last - first).days + 1
-    dates, own = query["slots"]["dates"][-length:], values[-length:]
-    running = list(medians.windows(values, MEDIAN_DAYS))[-length:]
+    dates, own = days["slots"]["dates"][-length:], values[-length:]
+    has_levels = query["include_levels"]
+    running = list(medians.windows(values, MEDIAN_DAYS))[-length:] if has_levels else []
     data = [
         {
             "from": dates[begin],
             "to": dates[end - 1],
-            **_sums([value for value in own[begin:end] if value is not None], known, adds_up),
-            "median": _median(running[end - 1], known, medians.FEWEST),
+            **_sums(own[begin:end], known, adds_up),
+            "median": _median(running[end - 1], known, medians.FEWEST) if has_levels else None,
         }
         for begin, end in _periods(query["by"], first, length)
     ]
@@ -190,25 +214,31 @@ def _finish(answers: Answers) -> dict[str, Any]:
         },
         "data": data,
         "totals": _totals(own, known, adds_up),
-        "change_points": _change_points(own, first, known),
+        "change_points": _change_points(own, first, known) if has_levels else [],
     }
 
 
 def _periods(by: By, first: date, length: int) -> list[tuple[int, int]]:
     """Return where each period of the days begins and ends."""
+    if by == "day":
+        return [(n, n + 1) for n in range(length)]
     starts = [
         n
         for n in range(length)
         if n == 0
-        or by == "day"
         or (by == "week" and (first + timedelta(days=n)).weekday() == 0)
         or (by == "month" and (first + timedelta(days=n)).day == 1)
     ]
     return list(zip(starts, [*starts[1:], length], strict=True))
 
 
-def _sums(values: Sequence[float], known: Metric, adds_up: bool) -> dict[str, Any]:
+def _sums(days: Sequence[float | None], known: Metric, adds_up: bool) -> dict[str, Any]:
     """Return mean, sum and number of the known days of a period."""
+    if len(days) == 1:
+        # A year of days is read often.
+        value = None if days[0] is None else known.rounded(days[0])
+        return {"value": value, "total": value if adds_up else None, "days": int(value is not None)}
+    values = [value for value in days if value is not None]
     if not values:
         return {"value": None, "total": None, "days": 0}
     mean = known.rounded(correlation.mean(values) if len(values) > 1 else values[0])
@@ -282,6 +312,6 @@ ENDPOINTS: Final = [
         params=TrendParams,
         body=TrendBody,
         query=SQL["trend"],
-        further=Further(metrics.STATEMENTS, _steps, _finish),
+        further=Further(STATEMENTS, _steps, _finish, _more),
     ),
 ]

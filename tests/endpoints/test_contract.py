@@ -154,6 +154,8 @@ UNUSED: Final = {
     # What decides which statements follow the query.
     "goals": {"include_history"},
     "hourly": {"include_unreported"},
+    # These are of the statement about the days, which follows the query.
+    "trend": {"first_day", "is_counted", "tz"},
 }
 """Parameters of endpoints whose queries do not use them."""
 

@@ -206,7 +206,13 @@ def test_the_most_played_by_hand(api: TestClient, owner: Rows, alice: Person) ->
         {"name": "B", "artist": None, "listened_ms": 100_000, "play_count": 2, "percent": 50},
         {"name": "A", "artist": None, "listened_ms": 100_000, "play_count": 1, "percent": 50},
     ]
-    assert artists["totals"] == {"listened_ms": 200_000, "play_count": 3, "count": 2}
+    assert artists["totals"] == {
+        "listened_ms": 200_000,
+        "play_count": 3,
+        "count": 2,
+        "artist_count": 2,
+    }
+    assert (tracks["totals"]["count"], tracks["totals"]["artist_count"]) == (3, 2)
     assert [(row["name"], row["artist"], row["percent"]) for row in tracks["data"]] == [
         ("One", "A", 50),
         ("One", "B", 30),
@@ -215,4 +221,9 @@ def test_the_most_played_by_hand(api: TestClient, owner: Rows, alice: Person) ->
     assert [(row["name"], row["artist"], row["percent"]) for row in albums["data"]] == [
         ("First", "A", 100)
     ]
-    assert albums["totals"] == {"listened_ms": 100_000, "play_count": 1, "count": 1}
+    assert albums["totals"] == {
+        "listened_ms": 100_000,
+        "play_count": 1,
+        "count": 1,
+        "artist_count": 1,
+    }

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
+from resourceserver.endpoints.trend import DAYS, ENDPOINTS, TrendParams
 from resourceserver.timeline.metrics import METRICS
 from shared.settings import Settings
 from tests.conftest import Person
@@ -177,6 +178,78 @@ def test_a_change_has_its_day_and_both_levels(api: TestClient, owner: Rows, alic
             "mean": int(statistics.fmean(values) + 0.5),
             "median": statistics.median(values),
         }
+
+
+@pytest.mark.parametrize("by", ["day", "week", "month"])
+def test_without_levels_only_medians_and_changes_are_missing(
+    api: TestClient, owner: Rows, alice: Person, by: str
+) -> None:
+    track(owner, alice, {day: 2 if day < 40 else 8 for day in range(80) if day % 9})
+    days = {"start": "2025-06-18", "end": "2025-09-10", "by": by}
+
+    whole = ask(api, alice, "tracked_ms", **days)
+    rest = ask(api, alice, "tracked_ms", **days, include_levels="false")
+
+    assert whole["change_points"]
+    assert any(row["median"] for row in whole["data"])
+    rows = [row | {"median": None} for row in whole["data"]]
+    assert rest == whole | {"data": rows, "change_points": []}
+
+
+def test_the_total_of_a_day_counts_as_much_without_levels(
+    api: TestClient, owner: Rows, alice: Person
+) -> None:
+    """A total that begins before the range, whose provider has samples too, counts if it is read whole."""
+    owner.execute(
+        """
+        with metric as (
+            insert into health.metric (user_id, metric_type, unit, aggregation)
+            values (%(user_id)s, 'steps', 'count', 'sum')
+        ),
+        source as (
+            insert into health.source (user_id, provider, name)
+            values (%(user_id)s, 'test', 'Test')
+            returning source_id
+        )
+        insert into health.sample (
+            user_id, metric_type, source_id, started_at, ended_at, value, is_daily_total
+        )
+        select %(user_id)s,
+               'steps',
+               source_id,
+               (%(day)s || started)::timestamptz,
+               (%(day)s || ended)::timestamptz,
+               value,
+               is_daily_total
+          from source
+         cross join (
+                   values ('16T12:00:00Z', '18T11:00:00Z', 4700, true),
+                          ('17T10:00:00Z', '17T11:00:00Z', 900, false)
+               ) as sample (started, ended, value, is_daily_total)
+        """,
+        {"user_id": alice.user_id, "day": "2025-06-"},
+    )
+    days = {"start": "2025-06-18", "end": "2025-06-19"}
+
+    whole = ask(api, alice, "health:steps", **days)
+    rest = ask(api, alice, "health:steps", **days, include_levels="false")
+
+    assert [row["value"] for row in whole["data"]] == [1100, None]
+    assert [row["value"] for row in rest["data"]] == [1100, None]
+
+
+def test_trends_of_the_same_days_share_the_statement_about_them() -> None:
+    (endpoint,) = ENDPOINTS
+    days = {"from": "2025-06-16", "to": "2025-06-29"}
+
+    def step(**params: str) -> list[Any]:
+        assert endpoint.further is not None
+        asked = TrendParams.model_validate({**days, **params}).values()
+        statement, values = endpoint.further.first(asked, {})[DAYS]
+        return [values[name] for name in statement.parameters if name != "user_id"]
+
+    assert step(metric="tracked_ms") == step(metric="commits", by="month")
+    assert step(metric="tracked_ms") != step(metric="tracked_ms", tz="Europe/Berlin")
 
 
 def test_a_metric_of_a_device_has_its_own_unit_and_decimals(

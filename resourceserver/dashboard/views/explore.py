@@ -94,11 +94,13 @@ def asks(scene: Scene) -> Asks:
             "repositories": Ask("codehost_repositories", scene.instant_query),
             "artists": Ask("music_top", scene.instant_query),
             "places": Ask("places", scene.instant_query),
-            "watched": Ask("trend", {"metric": "watch_ms", **scene.day_query}),
+            "watched": Ask(
+                "trend", {"metric": "watch_ms", **scene.day_query, "include_levels": "false"}
+            ),
         }
     domain = DOMAINS[name]
     first, last = year_until(scene.period.last)
-    days = {"from": str(first), "to": str(last), "tz": scene.tz}
+    days = {"from": str(first), "to": str(last), "tz": scene.tz, "include_levels": "false"}
     return {"year": Ask("trend", {"metric": domain.metric, **days}), **domain.asks(scene)}
 
 
@@ -292,7 +294,10 @@ def _content_asks(scene: Scene) -> Asks:
         "insights": Ask("insights", {**_page(scene), "limit": "12"}),
     }
     return {
-        "meetings": Ask("trend", {"metric": "meeting_ms", "by": by, **scene.day_query}),
+        "meetings": Ask(
+            "trend",
+            {"metric": "meeting_ms", "by": by, **scene.day_query, "include_levels": "false"},
+        ),
         "genres": Ask("watching_genres"),
         "list": lists[kind],
     }

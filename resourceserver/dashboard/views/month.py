@@ -23,7 +23,9 @@ def asks(scene: Scene) -> Asks:
     before = {"from": str(month_before(first)), "to": str(first - _DAY), "tz": scene.tz}
     known = {"from": str(first), "to": str(min(scene.period.last, scene.today)), "tz": scene.tz}
     return {
-        "calendar": Ask("trend", {"metric": "tracked_ms", "by": "day", **known}),
+        "calendar": Ask(
+            "trend", {"metric": "tracked_ms", "by": "day", **known, "include_levels": "false"}
+        ),
         "days": Ask("daily", known),
         "before": Ask("daily", before),
         "apps": Ask("app_usage", scene.instant_query),

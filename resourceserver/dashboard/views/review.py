@@ -40,19 +40,19 @@ def asks(scene: Scene) -> Asks:
     period = replace(scene.period, last=min(scene.period.last, scene.today))
     days = {**period.day_query, "tz": scene.tz}
     instants = period.instant_query(scene.tz)
+    values = {**days, "include_levels": "false"}
     trends = {
-        name: Ask("trend", {"metric": metric, "by": "day", **days})
+        name: Ask("trend", {"metric": metric, "by": "day", **values})
         for name, metric in TRENDS.items()
     }
     return {
         **trends,
-        "months": Ask("trend", {"metric": "tracked_ms", "by": "month", **days}),
+        "months": Ask("trend", {"metric": "tracked_ms", "by": "month", **values}),
         "apps": Ask("app_usage", instants),
         "categories": Ask("categories", instants),
         "coding": Ask("coding", instants),
         "nights": Ask("sleep_regularity", period.day_query),
         # The days of music_daily are not needed, and take most of its time.
-        "artists": Ask("music_top", {**instants, "by": "artist"}),
         "tracks": Ask("music_top", {**instants, "by": "track"}),
         **({"goals": Ask("goals", {"tz": scene.tz})} if scene.is_current else {}),
     }

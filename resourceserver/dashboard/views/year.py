@@ -60,7 +60,7 @@ def days_of(scene: Scene, metric: str) -> Ask:
     """Return the question for the days of the year up to today: nobody has reported the others yet."""
     last = min(scene.period.last, scene.today)
     days = {"from": str(scene.period.first), "to": str(last), "tz": scene.tz}
-    return Ask("trend", {"metric": metric, "by": "day", **days})
+    return Ask("trend", {"metric": metric, "by": "day", **days, "include_levels": "false"})
 
 
 @dataclass(frozen=True)
