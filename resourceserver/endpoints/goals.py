@@ -33,12 +33,15 @@ CURRENT: Final = "current"
 ROUNDS: Final = {
     CURRENT: (0, 1),
     "recent": (0, RECENT),
+    "finished": (1, RECENT),
     "older": (RECENT, 60),
     "oldest": (60, None),
 }
 """Which periods a round reads, by their ages: the first one, and the one after the last."""
 HISTORY: Final = ("recent", "older", "oldest")
 """The rounds of a question with history, in their order."""
+FINISHED: Final = ("finished", "older", "oldest")
+"""The rounds of a question with history and without the current period."""
 
 Status = Literal["met", "missed", "in_progress", "exceeded", "skipped"]
 Weekday = Annotated[int, Field(ge=1, le=7)]
@@ -55,6 +58,10 @@ class GoalsParams(Params):
         default=True,
         description="Whether finished periods are read; without them, `history` is empty and `streak` null.",
     )
+    include_current: Flag = Field(
+        default=True,
+        description="Whether the current period is read; without it, `progress` is null.",
+    )
 
     def values(self) -> dict[str, Any]:
         """Return the zone, or null for the caller's own, and which periods are read."""
@@ -62,6 +69,7 @@ class GoalsParams(Params):
             "tz": self.tz and known_zone(self.tz),
             "given_tz": self.tz,
             "include_history": self.include_history,
+            "include_current": self.include_current,
         }
 
 
@@ -123,8 +131,8 @@ class Goal(Body):
     filter: Filter
     """The activity that counts."""
     enabled: bool
-    progress: Progress
-    """The current period."""
+    progress: Progress | None
+    """The current period; null if `include_current` is false."""
     streak: Count | None
     """The number of periods met in a row up to the last finished one; skipped periods are ignored. Covers
     about a year. Null without history."""
@@ -151,9 +159,13 @@ class GoalsBody(Body):
 def _first(values: Mapping[str, Any], answers: Answers) -> dict[str, Step]:
     """Return the statements that compute the instants of the periods of the first round."""
     query = answers["query"]
-    # Tools have no such parameter, and always read the history.
-    when = HISTORY[0] if values.get("include_history", True) else CURRENT
-    return _slots(query, query["data"], when)
+    # Tools have no such parameters, and always read everything.
+    has_history, has_current = (
+        values.get(name, True) for name in ("include_history", "include_current")
+    )
+    if not has_history:
+        return _slots(query, query["data"], CURRENT) if has_current else {}
+    return _slots(query, query["data"], (HISTORY if has_current else FINISHED)[0])
 
 
 def _more(_: Mapping[str, Any], answers: Answers) -> dict[str, Step]:
@@ -171,8 +183,9 @@ def _more(_: Mapping[str, Any], answers: Answers) -> dict[str, Step]:
 
 
 def _rounds(answers: Answers) -> tuple[str, ...]:
-    """Return the rounds of a question, whose first one has been read."""
-    return (CURRENT,) if any(name.startswith(f"{CURRENT} ") for name in answers) else HISTORY
+    """Return the rounds of a question, whose first one has been read if it has any."""
+    read = {name.split()[0] for name in answers}
+    return next((rounds for rounds in (HISTORY, FINISHED, (CURRENT,)) if rounds[0] in read), ())
 
 
 def _has_failed(goal: Mapping[str, Any], answers: Answers, when: str) -> bool:
@@ -286,7 +299,7 @@ def _finish(answers: Answers) -> dict[str, Any]:
             goal,
             query,
             chain.from_iterable(_reached(goal, answers, when) for when in rounds),
-            has_history=rounds == HISTORY,
+            rounds,
         )
         for goal in query["data"]
     ]
@@ -297,29 +310,34 @@ def _goal(
     goal: Mapping[str, Any],
     query: Mapping[str, Any],
     values: Iterator[dict[str, Any]],
-    *,
-    has_history: bool,
+    rounds: tuple[str, ...],
 ) -> dict[str, Any]:
     """Return a goal as answers have it. ``values`` are read no further than its streak goes."""
     periods = query["periods"][goal["period"]]
-    slots = list(islice(values, RECENT))
-    statuses = [_status(goal, age, slot) for age, slot in enumerate(slots)]
+    progress = None
+    if rounds in (HISTORY, (CURRENT,)):
+        slot = next(values)
+        progress = {
+            "period": periods[0],
+            "tz": query["given_tz"],
+            "value": slot["value"],
+            "target": goal["target"],
+            "percent": slot["percent"],
+            "status": _status(goal, 0, slot),
+            "remaining": slot["remaining"],
+        }
+    slots = dict(enumerate(islice(values, RECENT - 1), 1))
+    statuses = {age: _status(goal, age, slot) for age, slot in slots.items()}
     older = (_status(goal, age, slot) for age, slot in enumerate(values, RECENT))
     rest = {name: value for name, value in goal.items() if name not in ("skipped", "created_at")}
     return rest | {
-        "progress": {
-            "period": periods[0],
-            "tz": query["given_tz"],
-            "value": slots[0]["value"],
-            "target": goal["target"],
-            "percent": slots[0]["percent"],
-            "status": statuses[0],
-            "remaining": slots[0]["remaining"],
-        },
-        "streak": _streak(chain(statuses[1:], older)) if has_history else None,
+        "progress": progress,
+        "streak": _streak(chain(statuses.values(), older))
+        if rounds in (HISTORY, FINISHED)
+        else None,
         "history": [
             {**periods[age], "value": slots[age]["value"], "status": statuses[age]}
-            for age in reversed(range(1, len(slots)))
+            for age in reversed(slots)
         ],
         "created_at": goal["created_at"],
     }

@@ -152,7 +152,7 @@ UNUSED: Final = {
     "context_switches": {"cursor_id"},
     "focus_streaks": {"cursor_id"},
     # What decides which statements follow the query.
-    "goals": {"include_history"},
+    "goals": {"include_history", "include_current"},
     "hourly": {"include_unreported"},
     # These are of the statement about the days, which follows the query.
     "trend": {"first_day", "is_counted", "tz"},

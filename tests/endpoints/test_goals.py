@@ -356,6 +356,30 @@ def test_without_history_the_current_period_is_the_same(
     assert [(goal["streak"], goal["history"]) for goal in current] == [(None, [])] * 6
 
 
+def test_without_the_current_period_the_finished_ones_are_the_same(
+    api: TestClient, owner: Rows, alice: Person
+) -> None:
+    today = midnight(owner)
+    add_sessions(
+        owner,
+        alice,
+        [
+            Session(f"{day}", "laptop", "Code", today - day * DAY, today - day * DAY + HOUR)
+            for day in range(12)
+        ],
+    )
+    for period in ("day", "week", "month"):
+        add_goal(owner, alice, "tracked_ms", period=period)
+        add_goal(owner, alice, "tracked_ms", period=period, apps=["Chess"])
+
+    whole, finished = ask(api, alice), ask(api, alice, include_current="false")
+    nothing = ask(api, alice, include_current="false", include_history="false")
+
+    assert [goal["streak"] for goal in whole][:2] == [11, 0]
+    assert finished == [goal | {"progress": None} for goal in whole]
+    assert nothing == [goal | {"progress": None, "streak": None, "history": []} for goal in whole]
+
+
 def test_finished_periods_come_from_stored_summaries_that_are_up_to_date(
     api: TestClient, deployment: Settings, owner: Rows, alice: Person
 ) -> None:

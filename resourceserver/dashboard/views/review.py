@@ -54,7 +54,11 @@ def asks(scene: Scene) -> Asks:
         "nights": Ask("sleep_regularity", period.day_query),
         # The days of music_daily are not needed, and take most of its time.
         "tracks": Ask("music_top", {**instants, "by": "track"}),
-        **({"goals": Ask("goals", {"tz": scene.tz})} if scene.is_current else {}),
+        **(
+            {"goals": Ask("goals", {"tz": scene.tz, "include_current": "false"})}
+            if scene.is_current
+            else {}
+        ),
     }
 
 
