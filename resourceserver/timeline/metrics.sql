@@ -41,11 +41,29 @@ stay as (
 ),
 
 -- fragment: steps
--- `step`: the distance from each sufficiently exact point to the one before, if both are in the same slot. Needs
--- `requested` and `slots`.
--- needs: requested (ends_at, starts_at)
+-- `step`: the distance from each sufficiently exact point to the one before, if both are in the same slot. None without a
+-- row of `slots`. A search of the index for each slot, and arrays instead of a window, take a quarter less time for the
+-- tens of thousands of points of a year.
+-- needs: slot (ends_at, position, starts_at)
 -- needs: slots (starts)
 -- gives: step (distance_m, position)
+walk as (
+    select slot.position,
+           located.latitudes,
+           located.longitudes
+      from slots
+     cross join slot
+     cross join lateral (
+               select array_agg(svc.degrees(latitude) order by recorded_at, point_id) as latitudes,
+                      array_agg(svc.degrees(longitude) order by recorded_at, point_id) as longitudes
+                 from location.point
+                where user_id = %(user_id)s
+                  and recorded_at >= slot.starts_at
+                  and recorded_at < slot.ends_at
+                  and accuracy_m <= 100
+           ) as located
+     where located.latitudes is not null
+),
 step as (
     select position,
            case
@@ -54,27 +72,14 @@ step as (
            end as distance_m
       from (
                select position,
-                      latitude,
-                      longitude,
-                      lag(latitude) over walk as latitude_before,
-                      lag(longitude) over walk as longitude_before
-                 from (
-                          select width_bucket(recorded_at, slots.starts) as position,
-                                 recorded_at,
-                                 point_id,
-                                 svc.degrees(latitude) as latitude,
-                                 svc.degrees(longitude) as longitude
-                            from location.point
-                           cross join slots
-                           where user_id = %(user_id)s
-                             and recorded_at >= (select starts_at from requested)
-                             and recorded_at < (select ends_at from requested)
-                             and accuracy_m <= 100
-                          -- Without it, each degree would be rounded at each of its uses.
-                          offset 0
-                      ) as located
-               window walk as (partition by position order by recorded_at, point_id)
+                      unnest(latitudes) as latitude,
+                      unnest(longitudes) as longitude,
+                      unnest(null::double precision || latitudes) as latitude_before,
+                      unnest(null::double precision || longitudes) as longitude_before
+                 from walk
            ) as followed
+           -- The place before the first point, which is none, has one element more.
+     where latitude is not null
 ),
 
 -- fragment: meetings
