@@ -98,7 +98,7 @@ class Ask:
         """The path of the request, with its parameters."""
         return self.declaration.path + (f"?{urlencode(self.query)}" if self.query else "")
 
-    @property
+    @cached_property
     def scopes(self) -> tuple[str, ...]:
         """The scopes that the request needs."""
         endpoint = self.declaration
@@ -191,6 +191,7 @@ class Page:
         self._scene: Scene | None = None
         self._parsed: dict[bytes, Any] = {}
         self._finished: dict[str, Answer] = {}
+        self._complete: set[str] = set()
 
     @property
     def question(self) -> Question:
@@ -211,6 +212,7 @@ class Page:
         self._later = None
         self._parsed.clear()
         self._finished.clear()
+        self._complete.clear()
         self._scene = _scene(known, self._address, self._parts)
         self._asks = self._view.asks(self._scene)
         return _steps(_allowed(self._asks, self._scene.scopes))
@@ -233,13 +235,16 @@ class Page:
         steps: dict[str, Step] = {}
         for name, ask in asks.items():
             further = ask.declaration.further
-            if further is None or name in self._finished:
+            if further is None or name in self._complete:
                 continue
             own = self._own(name, answers)
             if len(own) == 1:
                 wanted = further.first(ask.values, own["query"])
             else:
                 wanted = {} if further.more is None else further.more(ask.values, own)
+            if not wanted:
+                # It gets no further answers, so that it would return none again.
+                self._complete.add(name)
             steps |= {f"{name}/{each}": step for each, step in wanted.items()}
         return steps
 
