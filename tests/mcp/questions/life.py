@@ -261,9 +261,21 @@ class Life:
         return total // _MS
 
     def visits(self, days: Days) -> list[Row]:
-        """Return stays and check-ins that were not declined, the newest first."""
-        events = self.rows("locations/events", "started_at", days)
-        return [event for event in events if event["status"] != "declined"]
+        """Return stays and check-ins that were not declined, the newest first.
+
+        A stay that began before the days counts where it lasts into them.
+        """
+        start, end = edges(days)
+        return [
+            event
+            for event in self.rows("locations/events", "started_at")
+            if event["status"] != "declined"
+            and instant(event["started_at"]) < end
+            and (
+                instant(event["started_at"]) >= start
+                or (event["ended_at"] is not None and instant(event["ended_at"]) > start)
+            )
+        ]
 
 
 def owned(rows: Iterable[Row]) -> list[Piece]:
