@@ -313,8 +313,13 @@ grant select, insert, delete
     on activity.label,
        activity.app_time,
        activity.coding_time,
-       activity.app_timeline
+       activity.app_timeline,
+       activity.attention
     to svc_worker;
+grant update (detour_label, detour_count, detour_returned, detour_ms, detour_last, detour_away, away, rules)
+    on activity.attention
+    to svc_worker;
+grant select, insert, update (marked_at), delete on activity.attention_due to svc_worker;
 grant select, insert, update (marked_at, is_left_raw), delete on activity.rollup_due to svc_worker;
 
 -- It removes sessions of old years, by the only function that may, and nothing computes their days again.

@@ -118,6 +118,8 @@ select svc.secure_user_table('activity.label');
 select svc.secure_user_table('activity.app_time');
 select svc.secure_user_table('activity.coding_time');
 select svc.secure_user_table('activity.app_timeline');
+select svc.secure_user_table('activity.attention');
+select svc.secure_user_table('activity.attention_due', p_is_readable => false);
 select svc.secure_user_table('activity.category_score');
 select svc.secure_user_table('activity.category_rule');
 select svc.secure_user_table('code.event', p_is_imported => true);

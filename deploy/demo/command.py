@@ -43,6 +43,7 @@ COMPUTED: Final = {
     for name in (
         *("device_stream", "summary_due", "daily_summary"),
         *("rollup_due", "label", "app_time", "coding_time", "app_timeline"),
+        *("attention", "attention_due"),
     )
 } | {_MARKS}
 """Tables whose rows the service computes from those of other tables."""

@@ -22,7 +22,7 @@ _MOST_DIFFERENCES: Final = 20
 """How many differences of one person are printed."""
 _LONGEST_VALUE: Final = 60
 """How many characters of a value are printed; a timeline's may be long."""
-_SLOTS: Final = {1: "quarter", 2: "hour", 3: "day", 4: "month"}
+_SLOTS: Final = {None: "timeline", 0: "span", 1: "quarter", 2: "hour", 3: "day", 4: "month"}
 
 
 @click.group()
@@ -103,7 +103,7 @@ async def _compare(worker: Connection, user_id: UUID, address: str) -> int:
 
 def _line(difference: Difference) -> str:
     """Return one line with the stored and the expected value."""
-    slot = _SLOTS.get(difference.grain or 0, "timeline")
+    slot = _SLOTS[difference.grain]
     of = ", ".join(filter(None, (difference.name, difference.detail, difference.session_id)))
     where = f"{difference.at} {slot}" + (f" of {of}" if of else "")
     if difference.column is None and difference.stored is None:

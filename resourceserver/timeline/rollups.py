@@ -2,7 +2,8 @@
 
     a tracker writes sessions ──► days are marked ──quiet for two minutes──► days are rolled up
                                            ▲                                        │
-                       title rules change ─┘         no day of it is marked ──► and their month
+                       title rules change ─┘         no day of it is marked ──► and their month,
+                                                     and the spans of days that are over (kept.sql)
 
 Answers do not depend on the time of the job: reads take marked days from raw sessions and all others from
 rollups, so the job only makes them faster. A day that is written to each minute waits until it is quiet.
@@ -17,7 +18,7 @@ import logging
 from calendar import monthrange
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
@@ -32,7 +33,10 @@ from shared.pool import Connection
 
 log = logging.getLogger("svc.rollups")
 
-SQL: Final = queries.load(Path(__file__).with_name("rollups.sql"))
+_HERE: Final = Path(__file__).parent
+SQL: Final = queries.load(
+    _HERE / "timeline.sql", _HERE / "segments.sql", _HERE / "kept.sql", _HERE / "rollups.sql"
+)
 
 INTERVAL: Final = timedelta(seconds=10)
 QUIET: Final = timedelta(minutes=2)
@@ -43,7 +47,11 @@ _DAYS: Final = rounds.MONTH
 """The days of one transaction. Trackers that write to one of them wait for its end."""
 _MOST_EDGES: Final = 10_000
 """The most quarter-hour boundaries that a day's sessions may cross: those of a hundred that last all day."""
+_SPANS: Final = 4
+"""The spans of one transaction: a month and its thirds."""
 _GRAINS: Final = {"hour": 2, "day": 3, "month": 4}
+Span = tuple[date, date]
+"""The first and the last day of a span."""
 Named = tuple[str, Mapping[str, Any]]
 """The name of a statement, with its parameters."""
 _MOST_DIFFERENCES: Final = 1000
@@ -65,6 +73,17 @@ def job(interval: timedelta = INTERVAL) -> Job:
 
 
 @dataclass(frozen=True)
+class SpansLeft:
+    """Which spans of a person have not had their turn."""
+
+    marked_at: datetime | None = None
+    """The mark that the turn before saw. With another one, all spans have to be looked at again."""
+    before: Span = (date.max, date.max)
+    """The span that had its turn last. The newest comes first, and a month before its last third."""
+    at_once: int = _SPANS
+
+
+@dataclass(frozen=True)
 class Progress:
     """The state between a person's turns."""
 
@@ -74,6 +93,8 @@ class Progress:
     at_once: int = _DAYS
     too_long: date | None = None
     """A day that exceeded the time limit by itself, to be left raw."""
+    spans: SpansLeft | None = None
+    """Set when no days are left, and spans are."""
 
 
 async def make_due(
@@ -173,11 +194,11 @@ class Difference:
     """A difference between a stored rollup and the sessions."""
 
     at: str
-    """The start of the slot, or the day of a timeline."""
+    """The start of the slot, the day of a timeline, or the days of a span."""
     grain: int | None
-    """The grain of the slot; None for a timeline."""
+    """The grain of the slot; None for a timeline, 0 for a span."""
     name: str | None
-    """The application or the project; None for an application without a label, and for a timeline."""
+    """The application or the project; None for an application without a label, a timeline, and a span."""
     detail: str | None
     """The domain or the language, if any."""
     session_id: str | None
@@ -203,6 +224,11 @@ async def check(worker: Connection, user_id: UUID) -> AsyncGenerator[Difference]
             for name, more in _CHECKS:
                 for row in await _read(worker, user_id, name, month | more):
                     yield Difference(*row)
+            for begin, end in await _read(worker, user_id, "spans", month):
+                span = {"from": begin, "to": end, "most": _MOST_DIFFERENCES}
+                for name in ("check_span", "check_detours"):
+                    for row in await _read(worker, user_id, name, span):
+                        yield Difference(*row)
 
 
 async def _read(
@@ -240,7 +266,10 @@ async def _take_turn(
     Returns their number, and the state for the next turn. If the days exceed the time limit together, later
     turns do one day each. A day that exceeds it alone, because it has millions of sessions, is left raw.
     """
+    if progress.spans is not None:
+        return 0, await _make_spans(worker, user_id, progress.spans, lock=lock, turn=turn)
     marks: list[date] = []
+    is_due = False
     limit_s = None if turn is None else turn.total_seconds()
     try:
         async with asyncio.timeout(limit_s), worker.transaction():
@@ -256,17 +285,80 @@ async def _take_turn(
                 return 0, None
             which = {"after": progress.after, "quiet": quiet, "limit": progress.at_once}
             # Only now: marks that another process needs must not be locked.
-            (dates,) = await _trip(worker, ("take_marks", {**own, **which}))
+            dates, due = await _trip(
+                worker, ("take_marks", {**own, **which}), ("attention_is_due", own)
+            )
             marks = [day for (day,) in dates]
-            days = await _make(worker, user_id, marks, progress.too_long)
+            days, is_marked = await _make(worker, user_id, marks, progress.too_long)
+            is_due = is_marked or bool(due)
     except (QueryCanceled, TimeoutError):
         if not marks or progress.too_long in marks:
             raise
         too_long = marks[0] if len(marks) == 1 else progress.too_long
         return 0, replace(progress, at_once=1, too_long=too_long)
     if len(marks) < progress.at_once:
-        return days, None
+        # In a transaction of its own: a span that cannot be made must not undo what its days come to.
+        return days, Progress(spans=SpansLeft()) if is_due else None
     return days, replace(progress, after=marks[-1])
+
+
+async def _make_spans(
+    worker: Connection,
+    user_id: UUID,
+    left: SpansLeft,
+    *,
+    lock: str,
+    turn: timedelta | None,
+) -> Progress | None:
+    """Make some spans of one person's days (kept.sql), if ``lock``, a statement, reserves them.
+
+    Returns the state for the next turn, None when nothing is left for one. If the spans exceed the time limit
+    together, later turns make one each. One that exceeds it alone is left out: reads do without it.
+    """
+    spans: list[Span] = []
+    limit_s = None if turn is None else turn.total_seconds()
+    try:
+        async with asyncio.timeout(limit_s), worker.transaction():
+            own: dict[str, Any] = {"user_id": user_id}
+            *_, ((taken,),), seen = await _trip(
+                worker,
+                ("begin_for", {**own, **schema.VERSION}),
+                ("wait_longer", {}),
+                ("commit_soon", {}),
+                (lock, own),
+                ("take_attention", own),
+            )
+            if taken is False or not seen:
+                return None
+            ((marked_at,),) = seen
+            if marked_at != left.marked_at:
+                left = SpansLeft(marked_at, at_once=left.at_once)
+            before_first, before_last = left.before
+            which = {
+                "before_first": before_first,
+                "before_last": before_last,
+                "limit": left.at_once,
+            }
+            (found,) = await _trip(worker, ("spans_due", {**own, **which}))
+            spans = [(first, last) for first, last in found]
+            days = [{**own, "from": first, "to": last} for first, last in spans]
+            await _trip(
+                worker,
+                *(
+                    (statement, each)
+                    for each in days
+                    for statement in ("forget_span", "make_span", "add_detours")
+                ),
+            )
+            if len(spans) < left.at_once:
+                await _trip(worker, ("remove_attention_mark", {**own, "marked_at": marked_at}))
+                return None
+    except (QueryCanceled, TimeoutError):
+        if not spans:
+            raise
+        if len(spans) > 1 or left.at_once > 1:
+            return Progress(spans=replace(left, at_once=1))
+    return Progress(spans=replace(left, before=spans[-1]))
 
 
 async def _put_off(worker: Connection, user_id: UUID, quiet: timedelta) -> None:
@@ -276,12 +368,16 @@ async def _put_off(worker: Connection, user_id: UUID, quiet: timedelta) -> None:
         await worker.execute(
             SQL["put_off"], {"user_id": user_id, "quiet": quiet, "while": _PATIENCE}
         )
+        await worker.execute(SQL["put_off_attention"], {"user_id": user_id, "while": _PATIENCE})
 
 
-async def _make(worker: Connection, user_id: UUID, dates: list[date], too_long: date | None) -> int:
-    """Roll up days whose marks are locked, and their months; return the number of days not left raw.
+async def _make(
+    worker: Connection, user_id: UUID, dates: list[date], too_long: date | None
+) -> tuple[int, bool]:
+    """Roll up days whose marks are locked, and their months.
 
-    ``too_long`` is a day to be left raw, however many sessions it has.
+    Returns the number of days not left raw, and whether spans of these days are to be made. ``too_long`` is a
+    day to be left raw, however many sessions it has.
     """
     crowded = {day for day in dates if day == too_long}
     ranges = [
@@ -315,6 +411,7 @@ async def _make(worker: Connection, user_id: UUID, dates: list[date], too_long: 
         ("remove_marks", {"user_id": user_id, "dates": complete}),
         ("leave_raw", {"user_id": user_id, "dates": sorted(crowded)}),
         *(("forget_month", days) for days in months),
+        *(("mark_attention", days) for days in ranges),
         *(("has_marks", days) for days in months),
     )
     await _trip(
@@ -328,7 +425,8 @@ async def _make(worker: Connection, user_id: UUID, dates: list[date], too_long: 
             for step in _sum_steps("month", days)
         ),
     )
-    return len(complete)
+    spans_marked = marked[len(marked) - len(months) - len(ranges) : len(marked) - len(months)]
+    return len(complete), any(spans_marked)
 
 
 def _day_steps(days: dict[str, Any]) -> Iterator[Named]:

@@ -1303,7 +1303,7 @@ stored as (
        and date_bin('24 hours', starts_at, '2000-01-01 00:00:00+00') = any (array(select starts_at from day))
      union all
     select jsonb_build_object('table', 'app_timeline', 'at', date),
-           to_jsonb(app_timeline) - 'user_id'
+           to_jsonb(app_timeline) - 'user_id' - 'computed_at'
       from activity.app_timeline
      where user_id = %(user_id)s
        and date between %(from)s and %(to)s
@@ -1438,5 +1438,435 @@ stored as (
                 where marked.starts_at < coding_time.starts_at + ('1 ' || %(unit)s::text)::interval
                   and marked.starts_at + interval '24 hours' > coding_time.starts_at
            )
+),
+--include differences
+
+-- name: attention_is_due
+-- When the person's spans were marked; no row: nothing is to be made.
+select marked_at
+  from activity.attention_due
+ where user_id = %(user_id)s
+   and marked_at <= now()
+
+-- name: mark_attention
+-- Marks the spans of a person because consecutive days have been made, if a span that is over contains one of them or
+-- was made of one, or if none has been made since the last one was over. Today changes all the time and is in none.
+insert into activity.attention_due (user_id)
+select %(user_id)s
+  from (
+           select month.first + case
+                      when now_in.date >= month.first + 20 then 20
+                      when now_in.date >= month.first + 10 then 10
+                      else 0
+                  end as open_from
+             from (select (now() at time zone 'UTC')::date as date) as now_in
+            cross join lateral (select date_trunc('month', now_in.date::timestamp)::date as first) as month
+       ) as third
+ where %(from)s::date < third.open_from
+    or exists (
+           select
+             from activity.attention
+            where user_id = %(user_id)s
+              and read_first <= %(to)s
+              and read_last >= %(from)s
+       )
+    or not exists (
+           select
+             from activity.attention
+            where user_id = %(user_id)s
+              and last = third.open_from - 1
+       )
+    on conflict (user_id) do update
+   set marked_at = greatest(now(), attention_due.marked_at + interval '1 microsecond')
+returning true
+
+-- name: put_off_attention
+-- Dates the mark of a person's spans into the future.
+update activity.attention_due
+   set marked_at = now() + %(while)s::interval
+ where user_id = %(user_id)s
+
+-- name: take_attention
+-- When the person's spans were marked, locked until the end of the transaction; no row: they are not, or another
+-- transaction marks them now.
+select marked_at
+  from activity.attention_due
+ where user_id = %(user_id)s
+   and marked_at <= now()
+   for update skip locked
+
+-- name: spans_due
+-- Up to :limit spans before one, the newest first, that are over, have timelines, and are missing or cannot be used any
+-- more. Spans with a marked day, or one beside them, are left out: their days are made first.
+with
+--include categories
+--include rules_digest
+extent as (
+    select min(date) as first,
+           max(date) as last
+      from activity.app_timeline
+     where user_id = %(user_id)s
+),
+known_span as materialized (
+    select first,
+           last,
+           rules,
+           read_computed_at,
+           read_first,
+           read_last
+      from activity.attention
+     where user_id = %(user_id)s
+)
+select part.first,
+       part.last
+  from extent
+ cross join lateral generate_series(
+           date_trunc('month', extent.first::timestamp),
+           extent.last::timestamp,
+           interval '1 month'
+       ) as month (at)
+ cross join lateral (
+           values (month.at::date, (month.at + interval '1 month')::date - 1),
+                  (month.at::date, month.at::date + 9),
+                  (month.at::date + 10, month.at::date + 19),
+                  (month.at::date + 20, (month.at + interval '1 month')::date - 1)
+       ) as part (first, last)
+ where part.last < (now() at time zone 'UTC')::date
+   and (part.last, part.first) < (%(before_last)s::date, %(before_first)s::date)
+   and not exists (
+           select
+             from activity.rollup_due
+            where user_id = %(user_id)s
+              and date between part.first - 1 and part.last + 1
+       )
+   and exists (
+           select
+             from activity.app_timeline
+            where user_id = %(user_id)s
+              and date between part.first and part.last
+       )
+   and not exists (
+           select
+             from known_span
+            where known_span.first = part.first
+              and known_span.last = part.last
+              and known_span.rules = (select text from rules_digest)
+              and known_span.read_computed_at = array(
+                      select computed_at
+                        from activity.app_timeline
+                       where user_id = %(user_id)s
+                         and date between known_span.read_first and known_span.read_last
+                       order by date
+                  )
+       )
+ order by part.last desc,
+          part.first desc
+ limit %(limit)s::bigint
+
+-- name: forget_span
+-- Removes a span.
+delete
+  from activity.attention
+ where user_id = %(user_id)s
+   and first = %(from)s
+   and last = %(to)s
+
+-- name: remove_attention_mark
+-- Removes the mark of a person whose spans are made, if it is the one that was seen before.
+delete
+  from activity.attention_due
+ where user_id = %(user_id)s
+   and marked_at = %(marked_at)s
+
+-- fragment: span_days
+-- `requested`: the days of a span. Days beside it are read as far as a switch or a detour may last.
+-- gives: requested (ends_at, starts_at)
+-- gives: requested_ms (ends, starts)
+-- gives: reach (first, last)
+-- gives: marked_day (date)
+-- gives: marked_session (app, app_session_id, category, domain, ends_at, n, starts_at, title)
+-- gives: timeline_day (count, date, date_ms, ends, first_session, is_continued, labels, last_end, last_session,
+--     starts, switch_at, switch_before, switch_from, switch_to)
+requested as (
+    select %(from)s::date::timestamp at time zone 'UTC' as starts_at,
+           (%(to)s::date + 1)::timestamp at time zone 'UTC' as ends_at
+),
+requested_ms as (
+    select (extract(epoch from starts_at) * 1000)::bigint as starts,
+           (extract(epoch from ends_at) * 1000)::bigint as ends
+      from requested
+),
+--include reach_of_streaks
+--include timeline_days
+
+-- fragment: span_row
+-- `span_row`: the row of activity.attention for a span of days, without its detours; none if a day that it needs is
+-- marked.
+-- gives: span_row (before, first, labels, last, read_first, read_last, read_computed_at, switch_before, switch_count,
+--     switch_from, switch_last, switch_ms, switch_to, tracked_ms)
+--include span_days
+kept as (
+    select '{}'::bigint[] as labels
+),
+--include labels_in_kept_days
+label_map as (
+    select array_agg(label_id order by label_id) as ids,
+           array_agg(app_number order by label_id) as apps,
+           array_agg(app_label order by label_id) as app_labels
+      from (
+               select label_id,
+                      dense_rank() over (order by app collate "C")::integer as app_number,
+                      min(label_id) over (partition by app) as app_label
+                 from used_label
+           ) as numbered
+),
+--include walked_segments
+--include walked_switches
+--include switches
+-- One label stands for each application.
+pair as materialized (
+    select from_label,
+           to_label,
+           count(*)::integer as count,
+           sum(before_ms)::bigint as before_ms,
+           array_agg(before_ms order by before_ms) as sorted,
+           (sum(count(*)) over (order by from_label, to_label))::integer as last
+      from (
+               select (select app_labels from label_map)[width_bucket(from_label, (select ids from label_map))]
+                          as from_label,
+                      (select app_labels from label_map)[width_bucket(to_label, (select ids from label_map))]
+                          as to_label,
+                      before_ms
+                 from switch
+                cross join requested_ms
+                where at_ms >= requested_ms.starts
+                  and at_ms < requested_ms.ends
+           ) as switch_of_apps
+     group by from_label,
+              to_label
+),
+span_row as (
+    select %(from)s::date as first,
+           %(to)s::date as last,
+           reach.first as read_first,
+           reach.last as read_last,
+           array(
+               select computed_at
+                 from activity.app_timeline
+                where user_id = %(user_id)s
+                  and date between reach.first and reach.last
+                order by date
+           ) as read_computed_at,
+           coalesce((select ids from label_map), '{}') as labels,
+           (
+               select coalesce(sum(segment.ends_ms - segment.starts_ms), 0)::bigint
+                 from timeline_day as day
+                cross join lateral unnest(day.starts, day.ends) as segment (starts_ms, ends_ms)
+                where day.date between %(from)s and %(to)s
+           ) as tracked_ms,
+           array(select from_label from pair order by last) as switch_from,
+           array(select to_label from pair order by last) as switch_to,
+           array(select count from pair order by last) as switch_count,
+           array(select before_ms from pair order by last) as switch_ms,
+           array(select last from pair order by last) as switch_last,
+           array(
+               select unnest(sorted)
+                 from (select sorted from pair order by last) as pair_in_order
+           ) as switch_before,
+           array(select unnest(sorted) as value from pair order by value) as before
+      from reach
+     where not exists (select from marked_day)
+),
+
+-- fragment: span_detours
+-- `span_detours`: the columns of activity.attention about detours for a span of days; no row if a day that they need is
+-- marked.
+-- gives: span_detours (away, detour_away, detour_count, detour_label, detour_last, detour_ms, detour_returned, rules)
+--include span_days
+--include categories
+--include rules_digest
+--include rule_inputs_in_days
+--include decided_category
+--include decided_labels
+--include placed_segments
+--include detours
+-- One label stands for each application and category.
+standing as materialized (
+    select array_agg(place_label order by label_id) as labels
+      from (
+               select label_id,
+                      min(label_id) over (partition by app, known_as) as place_label
+                 from decided_category
+           ) as known_label
+),
+part as materialized (
+    select label_id,
+           count(*)::integer as count,
+           count(away_ms)::integer as returned_count,
+           coalesce(sum(away_ms), 0)::bigint as away_ms,
+           array_agg(away_ms order by away_ms) filter (where away_ms is not null) as sorted,
+           (sum(count(away_ms)) over (order by label_id))::integer as last
+      from (
+               select (select labels from standing)[place] as label_id,
+                      away_ms
+                 from detour
+                cross join requested_ms
+                where began_ms >= requested_ms.starts
+                  and began_ms < requested_ms.ends
+           ) as detour_of_label
+     group by label_id
+),
+span_detours as (
+    select array(select label_id from part order by label_id) as detour_label,
+           array(select count from part order by label_id) as detour_count,
+           array(select returned_count from part order by label_id) as detour_returned,
+           array(select away_ms from part order by label_id) as detour_ms,
+           array(select last from part order by label_id) as detour_last,
+           array(
+               select unnest(sorted)
+                 from (select sorted from part order by label_id) as part_in_order
+           ) as detour_away,
+           array(select unnest(sorted) as value from part order by value) as away,
+           rules_digest.text as rules
+      from rules_digest
+     where not exists (select from marked_day)
+),
+
+-- name: make_span
+-- Inserts a span of days, of which nothing is kept, without its detours; nothing if a day that it needs is marked.
+with recursive
+--include span_row
+row as (
+    select *
+      from span_row
+)
+insert into activity.attention (
+    user_id,
+    first,
+    last,
+    read_first,
+    read_last,
+    read_computed_at,
+    labels,
+    tracked_ms,
+    switch_from,
+    switch_to,
+    switch_count,
+    switch_ms,
+    switch_last,
+    switch_before,
+    before
+)
+select %(user_id)s,
+       first,
+       last,
+       read_first,
+       read_last,
+       read_computed_at,
+       labels,
+       tracked_ms,
+       switch_from,
+       switch_to,
+       switch_count,
+       switch_ms,
+       switch_last,
+       switch_before,
+       before
+  from row
+
+-- name: add_detours
+-- Adds the detours of a span that has been inserted.
+with recursive
+--include span_detours
+row as (
+    select *
+      from span_detours
+)
+update activity.attention
+   set detour_label = row.detour_label,
+       detour_count = row.detour_count,
+       detour_returned = row.detour_returned,
+       detour_ms = row.detour_ms,
+       detour_last = row.detour_last,
+       detour_away = row.detour_away,
+       away = row.away,
+       rules = row.rules
+  from row
+ where attention.user_id = %(user_id)s
+   and attention.first = %(from)s
+   and attention.last = %(to)s
+
+-- name: spans
+-- All spans of a person that begin in a range of days.
+select first,
+       last
+  from activity.attention
+ where user_id = %(user_id)s
+   and first between %(from)s and %(to)s
+ order by first,
+          last
+
+-- name: check_span
+-- Differences between the switches of a span, if it can be used, and those of its days.
+with recursive
+--include span_row
+computed as materialized (
+    select *
+      from span_row
+),
+stored as (
+    select jsonb_build_object('grain', 0, 'at', computed.first || ' to ' || computed.last) as key,
+           to_jsonb(attention) - 'user_id' - 'rules' - 'away' - 'detour_label' - 'detour_count' - 'detour_returned'
+               - 'detour_ms' - 'detour_last' - 'detour_away' as row
+      from activity.attention
+      join computed using (first, last, read_computed_at)
+     where attention.user_id = %(user_id)s
+),
+expected as (
+    select jsonb_build_object('grain', 0, 'at', computed.first || ' to ' || computed.last) as key,
+           to_jsonb(computed) as row
+      from computed
+     where exists (select from stored)
+),
+--include differences
+
+-- name: check_detours
+-- The same for detours.
+with recursive
+--include span_detours
+computed as materialized (
+    select *
+      from span_detours
+),
+stored as (
+    select jsonb_build_object('grain', 0, 'at', attention.first || ' to ' || attention.last) as key,
+           jsonb_build_object(
+               'detour_label', attention.detour_label,
+               'detour_count', attention.detour_count,
+               'detour_returned', attention.detour_returned,
+               'detour_ms', attention.detour_ms,
+               'detour_last', attention.detour_last,
+               'detour_away', attention.detour_away,
+               'away', attention.away,
+               'rules', attention.rules
+           ) as row
+      from activity.attention
+      join computed using (rules)
+     where attention.user_id = %(user_id)s
+       and attention.first = %(from)s
+       and attention.last = %(to)s
+       and attention.read_computed_at = array(
+               select computed_at
+                 from activity.app_timeline
+                where user_id = %(user_id)s
+                  and date between attention.read_first and attention.read_last
+                order by date
+           )
+),
+expected as (
+    select stored.key,
+           to_jsonb(computed) as row
+      from computed
+     cross join stored
 ),
 --include differences

@@ -2,8 +2,8 @@
 -- Both are computed on the whole timeline. A statement that needs them defines `requested` and includes
 --
 --     `reach_of_switches` or `reach_of_streaks`, `timeline_days`, `categories`, `rule_inputs_in_days`,
---     `decided_category`, `decided_labels`, and those of `walked_segments`, `walked_switches`, `switches` and
---     `streaks` that it uses.
+--     `decided_category`, `decided_labels`, and those of `walked_segments`, `walked_switches`, `switches`,
+--     `streaks`, `placed_segments` and `detours` that it uses.
 --
 -- It begins `with recursive`. A statement about days includes `switched` and `focused` instead, which include these.
 -- All times are in milliseconds since 1970, and timestamps only in answers, since intervals cost several times as
@@ -613,6 +613,64 @@ streak as (
                  from segments
                 cross join lateral svc.focus_streaks(segments.starts, segments.ends, segments.scores) as walk
            ) as walked_streak
+),
+
+-- fragment: detours
+-- `detour`: detours among `placed`: when each began, the place of the label that productive work was left for, and how
+-- long productive work waited; null if a pause ended the detour.
+-- needs: label_map (scores)
+-- needs: placed (ends_ms, place, starts_ms)
+-- gives: detour (away_ms, began_ms, place)
+--
+-- The last row has no segment: it ends the detour that is open at the end. `other_ms` is the tracked time in segments
+-- that are not productive, up to the end of each. Doubles hold these sums exactly and are added up several times as
+-- fast as numbers of 64 bits. All functions share one window, whose rows are then read once.
+segment as (
+    select starts_ms,
+           ends_ms,
+           is_productive,
+           own_other_ms,
+           lead(place) over in_order as place_after,
+           coalesce(starts_ms - lag(ends_ms) over in_order > 300000, true) as is_after_pause,
+           sum(own_other_ms) over in_order as other_ms
+      from (
+               select place,
+                      starts_ms,
+                      ends_ms,
+                      (select scores from label_map)[place] >= 1 as is_productive,
+                      case
+                          when (select scores from label_map)[place] >= 1 then 0
+                          else (ends_ms - starts_ms)::double precision
+                      end as own_other_ms
+                 from placed
+                union all
+               select null,
+                      null,
+                      null,
+                      false,
+                      0
+           ) as placed
+    window in_order as (order by starts_ms rows unbounded preceding)
+),
+detour as (
+    select began_ms,
+           place,
+           case when is_returned then returned_ms - began_ms end as away_ms
+      from (
+               select is_productive,
+                      ends_ms as began_ms,
+                      place_after as place,
+                      -- The time between this and the next segment that is productive or comes after a pause.
+                      lead(other_ms - own_other_ms) over in_order - other_ms as own_ms,
+                      lead(is_productive and not is_after_pause) over in_order as is_returned,
+                      lead(starts_ms) over in_order as returned_ms
+                 from segment
+                where is_productive
+                   or is_after_pause
+               window in_order as (order by starts_ms)
+           ) as left_work
+     where is_productive
+       and own_ms >= 1000
 ),
 
 -- fragment: focused

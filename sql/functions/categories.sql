@@ -571,8 +571,9 @@ begin atomic
 end;
 
 -- Ends a change: if the title rules differ from those before, all rollups are computed again. All summaries are in
--- any case. A day that was marked already may be in computation now, so it is marked again. Ingest marks rollups
--- before summaries too, so that the two cannot deadlock.
+-- any case, and so are the detours of spans of days (resourceserver/timeline/kept.sql). A day that was marked already may
+-- be in computation now, so it is marked again. Ingest marks rollups before summaries too, so that the two cannot
+-- deadlock.
 create or replace function svc.end_category_change(p_user_id uuid, p_title_rules_before uuid[])
 returns void
 language plpgsql
@@ -582,6 +583,11 @@ begin
     if svc.title_rules(p_user_id) <> p_title_rules_before then
         perform svc.mark_all_days(p_user_id);
     end if;
+    -- Spans that were made with other rules are not used. The job makes them again.
+    insert into activity.attention_due (user_id)
+    values (p_user_id)
+        on conflict (user_id) do update
+       set marked_at = greatest(now(), attention_due.marked_at + interval '1 microsecond');
     perform svc.mark_all_summaries(p_user_id);
 end
 $$;

@@ -1,7 +1,7 @@
 -- Which people have marked days, and marking all days of a person. May run again at any time.
 
--- Up to `p_limit` people with marks that are older than `p_quiet`, in the order of their ids after
--- `p_after`. The worker learns only these ids, as from svc.people_with_summaries_due. Deleted
+-- Up to `p_limit` people with marks that are older than `p_quiet`, or whose spans are to be made, in the order of their
+-- ids after `p_after`. The worker learns only these ids, as from svc.people_with_summaries_due. Deleted
 -- accounts are left to svc.forget_departed. Raises 57SV1 and 57SV2 where the worker's version does not fit the schema
 -- (versions.sql).
 -- In PL/pgSQL, because an SQL function locks all its tables before its first statement runs (PostgreSQL 15),
@@ -21,14 +21,26 @@ as $$
 begin
     perform svc.check_version(p_version);
     return query
-    select due.user_id
-      from activity.rollup_due as due
+    select person.user_id
+      from (
+               (
+                   select due.user_id
+                     from activity.rollup_due as due
+                    where due.user_id > p_after
+                      and due.marked_at <= now() - p_quiet
+                      and not due.is_left_raw
+                    group by due.user_id
+               )
+               union
+               (
+                   select attention.user_id
+                     from activity.attention_due as attention
+                    where attention.user_id > p_after
+                      and attention.marked_at <= now()
+               )
+           ) as due
       join identity.user as person using (user_id)
-     where due.user_id > p_after
-       and due.marked_at <= now() - p_quiet
-       and not due.is_left_raw
-     group by due.user_id
-     order by due.user_id
+     order by person.user_id
      limit p_limit;
 end
 $$;

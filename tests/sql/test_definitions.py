@@ -20,14 +20,19 @@ from tests.conftest import Person, person
 
 ROOT: Final = Path(__file__).parent.parent.parent
 RESOURCES: Final = ROOT / "resourceserver"
-TIMELINE: Final = ("timeline/timeline.sql", "timeline/segments.sql", "timeline/reported.sql")
+TIMELINE: Final = (
+    "timeline/timeline.sql",
+    "timeline/segments.sql",
+    "timeline/kept.sql",
+    "timeline/reported.sql",
+)
 FILES: Final = {
     "endpoints": (
         *TIMELINE,
         *(f"endpoints/{name}.sql" for name in ("rows", "activity", "attention", "coding")),
         *(f"endpoints/{name}.sql" for name in ("sessions", "correlation")),
     ),
-    "rollups": ("timeline/rollups.sql",),
+    "rollups": (*TIMELINE, "timeline/rollups.sql"),
     "frame": ("mcp/frame.sql",),
     "tools": (
         *(*TIMELINE, "endpoints/rows.sql", "mcp/frame.sql"),

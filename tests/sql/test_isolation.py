@@ -486,6 +486,7 @@ PRIVILEGES = {
         "activity.app_session": "SELECT",
         "activity.app_time": "SELECT",
         "activity.app_timeline": "SELECT",
+        "activity.attention": "SELECT",
         "activity.beat": "SELECT",
         "activity.category_rule": "SELECT",
         "activity.category_score": "SELECT",
@@ -545,6 +546,12 @@ PRIVILEGES = {
         "activity.app_session": "SELECT",
         "activity.app_time": "DELETE INSERT SELECT",
         "activity.app_timeline": "DELETE INSERT SELECT",
+        "activity.attention": (
+            "DELETE INSERT SELECT UPDATE(away) UPDATE(detour_away) UPDATE(detour_count)"
+            " UPDATE(detour_label) UPDATE(detour_last) UPDATE(detour_ms) UPDATE(detour_returned)"
+            " UPDATE(rules)"
+        ),
+        "activity.attention_due": "DELETE INSERT SELECT UPDATE(marked_at)",
         "activity.category_rule": "SELECT",
         "activity.category_score": "SELECT",
         "activity.coding_session": "SELECT",

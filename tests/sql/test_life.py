@@ -80,7 +80,7 @@ NO_VALUES = {
 LANDED = {"activity.device", "activity.app_session"}
 """Older tables, whose times come from the database's clock, or from a tracker after validation."""
 
-MADE = {"activity.app_time", "activity.coding_time", "activity.app_timeline"}
+MADE = {"activity.app_time", "activity.coding_time", "activity.app_timeline", "activity.attention"}
 """Tables that are computed from sessions, with values of these only."""
 
 

@@ -127,6 +127,7 @@ def fill(deployment: Settings, owner: Rows) -> None:
     # Days with rollups may be marked again at any time.
     mark_all_days(owner)
     owner.execute("select svc.mark_all_summaries(%s)", [alice.user_id])
+    owner.execute("insert into activity.attention_due (user_id) values (%s)", [alice.user_id])
     owner.execute(
         """
         insert into profile.subscription (user_id, plan, status, billing)

@@ -12,6 +12,7 @@ from resourceserver.endpoints import ENDPOINTS
 SCOPES: Final = {
     "read:activity": {
         *("activity.app_session", "activity.app_time", "activity.app_timeline", "activity.beat"),
+        "activity.attention",
         *("activity.category_rule", "activity.category_score", "activity.coding_session"),
         *("activity.coding_time", "activity.daily_summary", "activity.device"),
         *("activity.device_stream", "activity.goal", "activity.label", "activity.rollup_due"),
@@ -41,7 +42,7 @@ SCOPES: Final = {
     },
 }
 """The tables that each read scope opens; a new table is a decision."""
-UNREAD: Final = {"svc.turn"}
+UNREAD: Final = {"activity.attention_due", "svc.turn"}
 """Tables with a user that no scope opens: work of the service itself."""
 MIXED: Final = {"correlation", "integrations", "trend"}
 """Endpoints that read tables of other scopes too: correlation and trend need the scope of each metric;

@@ -88,6 +88,18 @@ def test_rollups_equal_the_sums_of_sessions(deployment: Settings, morning: None)
             "2025-06-16 timeline: missing, should be {",
         ),
         (
+            "update activity.attention set tracked_ms = 5",
+            "2025-06-11 to 2025-06-20 span: tracked_ms is 5, should be 12000000",
+        ),
+        (
+            "update activity.attention set switch_last[1] = 5 where last > first + 15",
+            "2025-06-01 to 2025-06-30 span: switch_last is [5, 19], should be [10, 19]",
+        ),
+        (
+            "update activity.attention set away = '{5}'",
+            "2025-06-11 to 2025-06-20 span: away is [5], should be []",
+        ),
+        (
             "delete from activity.label where app = 'Mail'",
             "2025-06-16T09:45:00.000Z quarter: missing, should be {",
         ),

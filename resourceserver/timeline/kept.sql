@@ -1,0 +1,229 @@
+-- What is kept of switches and detours: spans of days, which are months of UTC and thirds of months.
+-- Each is made of the timelines of its days (sql/migrations/0050_attention.sql). A span is used while these timelines
+-- are those that it was made of and none of their days is marked. For what categories decide, the rules have to be
+-- those that it was made with as well. So a read needs only the segments of the rest of its range, and its answer is
+-- the same with and without spans.
+--
+-- A statement that reads spans defines `wanted` and includes `kept_spans` and `rest_of_range`; then what is true of
+-- `requested` is computed as without spans.
+
+-- fragment: rules_digest
+-- `rules_digest`: a digest of all that decides the category and the score of a label. The number stands for the
+-- statements that decide: a version that decides differently has another one.
+-- needs: rule (category, category_rule_id, field, match, pattern, position)
+-- needs: score (category, score)
+-- gives: rules_digest (text)
+rules_digest as materialized (
+    select md5(
+               concat_ws(
+                   E'\n\n',
+                   '1',
+                   (
+                       select string_agg(
+                                  concat_ws(E'\t', category_rule_id, field, match, pattern, category),
+                                  E'\n'
+                                  order by position
+                              )
+                         from rule
+                   ),
+                   (
+                       select string_agg(concat_ws(E'\t', category, score), E'\n' order by category collate "C")
+                         from score
+                   ),
+                   -- There are hundreds of these, and a sum needs no order.
+                   (
+                       select sum(hashtextextended(concat_ws(E'\t', field, pattern, category), 0))
+                         from reference.category_rule
+                   )
+               )
+           ) as text
+),
+
+-- fragment: kept_spans
+-- `kept`: the longest spans in the range of `wanted` that can be used, none within another one. Unless
+-- `rules` is null, those that were made with other rules are left out.
+-- needs: wanted (ends_at, rules, starts_at)
+-- gives: kept (away, before, detour_away, detour_count, detour_label, detour_last, detour_ms, detour_returned, ends_at,
+--     labels, starts_at, switch_before, switch_count, switch_from, switch_last, switch_ms, switch_to, tracked_ms)
+valid as materialized (
+    select span.*,
+           span.first::timestamp at time zone 'UTC' as starts_at,
+           (span.last + 1)::timestamp at time zone 'UTC' as ends_at
+      from wanted
+     cross join lateral (
+               select *
+                 from activity.attention
+                where user_id = %(user_id)s
+                  and first >= (wanted.starts_at at time zone 'UTC')::date
+                  and first <= (wanted.ends_at at time zone 'UTC')::date
+                  and first::timestamp at time zone 'UTC' >= wanted.starts_at
+                  and (last + 1)::timestamp at time zone 'UTC' <= wanted.ends_at
+                  and (wanted.rules is null or rules = wanted.rules)
+               offset 0
+           ) as span
+     where not exists (
+               select
+                 from activity.rollup_due
+                where user_id = %(user_id)s
+                  and date between span.read_first and span.read_last
+           )
+       and span.read_computed_at = array(
+               select computed_at
+                 from activity.app_timeline
+                where user_id = %(user_id)s
+                  and date between span.read_first and span.read_last
+                order by date
+           )
+),
+kept as materialized (
+    select *
+      from valid
+     where not exists (
+               select
+                 from valid as longer
+                where longer.first <= valid.first
+                  and longer.last >= valid.last
+                  and (longer.first, longer.last) <> (valid.first, valid.last)
+           )
+),
+
+-- fragment: rest_of_range
+-- `requested`: the stretches of the range of `wanted` without those of `kept`. `requested_ms`: the same in
+-- milliseconds; `requested_edges`: their starts and ends in order.
+-- needs: kept (ends_at, starts_at)
+-- needs: wanted (ends_at, starts_at)
+-- gives: requested (ends_at, starts_at)
+-- gives: requested_ms (ends, starts)
+-- gives: requested_edges (ms)
+requested as materialized (
+    select lower(rest) as starts_at,
+           upper(rest) as ends_at
+      from wanted
+     cross join lateral unnest(
+               tstzmultirange(tstzrange(wanted.starts_at, wanted.ends_at))
+                   - coalesce((select range_agg(tstzrange(starts_at, ends_at)) from kept), '{}')
+           ) as rest
+),
+requested_ms as materialized (
+    select (extract(epoch from starts_at) * 1000)::bigint as starts,
+           (extract(epoch from ends_at) * 1000)::bigint as ends
+      from requested
+),
+requested_edges as (
+    select array_agg(edge.ms order by edge.ms) as ms
+      from requested_ms
+     cross join lateral (values (requested_ms.starts), (requested_ms.ends)) as edge (ms)
+),
+
+-- fragment: labels_in_kept_days
+-- `used_label`: the labels of `timeline_day` and of `kept`. Needs the fragment `timeline_days`.
+-- needs: kept (labels)
+-- needs: reach (first, last)
+-- gives: used_label (app, category, domain, label_id, title_rule)
+used_label as materialized (
+    select label.label_id,
+           label.app,
+           label.domain,
+           label.category,
+           label.title_rule
+      from activity.label as label
+     where label.user_id = %(user_id)s
+       and label.label_id = any (
+               array(
+                   select part.label_id
+                     from reach
+                    cross join lateral (
+                              select label_id
+                                from activity.app_time
+                               where user_id = %(user_id)s
+                                 and grain = 3
+                                 and starts_at >= reach.first::timestamp at time zone 'UTC'
+                                 and starts_at < (reach.last + 1)::timestamp at time zone 'UTC'
+                              offset 0
+                          ) as part
+                    union
+                   select unnest(labels)
+                     from kept
+               )
+           )
+),
+
+-- fragment: rule_inputs_in_kept_days
+-- `rule_inputs`: the inputs of category rules, which are the labels of `timeline_day` and of `kept`, and the sessions
+-- of marked days. Needs the fragment `timeline_days`.
+-- needs: kept (labels)
+-- needs: marked_session (app, category, domain, n, starts_at, title)
+-- needs: reach (first, last)
+-- gives: rule_inputs (app, category, domain, label_id, title, title_rule)
+--include labels_in_kept_days
+rule_inputs as (
+    select label_id,
+           app,
+           null as title,
+           domain,
+           category,
+           title_rule
+      from used_label
+     union all
+    select -n,
+           app,
+           title,
+           domain,
+           category,
+           null
+      from marked_session
+),
+
+-- fragment: medians
+-- `median`: the median of all values of a key, of which each `piece` has some in order; rounded as all answers are.
+--
+-- The median of all lies between the least and the greatest median of a piece. A binary search finds the values between
+-- these in each piece, so that only few are sorted.
+-- needs: piece (key, sorted)
+-- gives: median (key, ms)
+bracket as materialized (
+    select key,
+           sum(cardinality(sorted)) as count,
+           min(sorted[(cardinality(sorted) + 1) / 2]) as least,
+           max(sorted[cardinality(sorted) / 2 + 1]) as greatest
+      from piece
+     where cardinality(sorted) > 0
+     group by key
+),
+brackets as materialized (
+    select array_agg(key order by key) as keys,
+           array_agg(least order by key) as least,
+           array_agg(greatest order by key) as greatest
+      from bracket
+),
+cut_piece as materialized (
+    select key,
+           width_bucket(least - 1, sorted) as below,
+           sorted[width_bucket(least - 1, sorted) + 1:width_bucket(greatest, sorted)] as sorted
+      from (
+               select piece.key,
+                      piece.sorted,
+                      (select least from brackets)[width_bucket(piece.key, (select keys from brackets))] as least,
+                      (select greatest from brackets)[width_bucket(piece.key, (select keys from brackets))] as greatest
+                 from piece
+                where cardinality(piece.sorted) > 0
+               offset 0
+           ) as bracketed
+),
+median as (
+    select bracket.key,
+           round(
+               (
+                   middle.sorted[((bracket.count + 1) / 2 - under.count)::integer]
+                   + middle.sorted[(bracket.count / 2 + 1 - under.count)::integer]
+               ) / 2.0
+           )::bigint as ms
+      from bracket
+      full join (select key, sum(below) as count from cut_piece group by key) as under using (key)
+      full join (
+               select key,
+                      array_agg(value order by value) as sorted
+                 from (select key, unnest(sorted) as value from cut_piece) as part
+                group by key
+           ) as middle using (key)
+),
