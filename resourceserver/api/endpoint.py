@@ -71,6 +71,9 @@ class Endpoint:
     """Whether it needs only a short index search, so that it may share a connection with others."""
     further: Further | None = None
     """Further statements, if one is not enough."""
+    rowless: str | None = None
+    """The query for a page of a list before the start of the range, which can have no row: the same answer
+    for less, since what is counted of the whole range may be kept."""
 
     @property
     def scopes(self) -> tuple[str, ...]:
@@ -82,17 +85,31 @@ class Endpoint:
         """The query as a statement."""
         return pipeline.statement(self.query)
 
+    @cached_property
+    def rowless_statement(self) -> Statement | None:
+        """The query for a page without rows as a statement."""
+        return None if self.rowless is None else pipeline.statement(self.rowless)
+
+    def statement_for(self, values: Mapping[str, Any]) -> Statement:
+        """Return the query that answers with these values."""
+        if self.rowless_statement is not None and values["cursor_at"] <= values["from"]:
+            return self.rowless_statement
+        return self.statement
+
     @property
     def statements(self) -> dict[str, Statement]:
         """All statements that an answer may consist of, by name; ``query`` comes first."""
         further = {} if self.further is None else self.further.statements
-        return {"query": self.statement, **further}
+        rowless = {} if self.rowless_statement is None else {"rowless": self.rowless_statement}
+        return {"query": self.statement, **rowless, **further}
 
     async def read(self, reader: Reader, who: Credential, values: Mapping[str, Any]) -> bytes:
         """Return the body of an answer, as JSON. Raises the errors of the reader."""
         further = self.further
         if further is None:
-            return await reader.read(who, self.statement, values, is_quick=self.is_quick)
+            return await reader.read(
+                who, self.statement_for(values), values, is_quick=self.is_quick
+            )
         query: Any = None
 
         def first(given: Any) -> Mapping[str, Step]:
@@ -102,7 +119,7 @@ class Endpoint:
             return further.first(values, query)
 
         question = Question(
-            (self.statement, values),
+            (self.statement_for(values), values),
             tuple(further.statements.values()),
             first,
             None
@@ -120,7 +137,7 @@ class Endpoint:
 
         It is empty if the query has no row, because its user was deleted.
         """
-        query = await ask((self.statement, values))
+        query = await ask((self.statement_for(values), values))
         if self.further is None or not query:
             return query
         answers = {"query": query}

@@ -305,7 +305,9 @@ def _allowed(asks: Asks, scopes: Collection[str]) -> dict[str, Ask]:
 
 
 def _steps(asks: Asks) -> dict[str, Step]:
-    return {name: (ask.declaration.statement, ask.values) for name, ask in asks.items()}
+    return {
+        name: (ask.declaration.statement_for(ask.values), ask.values) for name, ask in asks.items()
+    }
 
 
 def after_all(instants: Mapping[str, str]) -> dict[str, str]:

@@ -31,7 +31,10 @@ from shared.pipeline import Step
 _HERE: Final = Path(__file__).parent
 _TIMELINE: Final = Path(timeline.__file__).parent
 SQL: Final = queries.load(
-    _TIMELINE / "timeline.sql", _TIMELINE / "segments.sql", _HERE / "attention.sql"
+    _TIMELINE / "timeline.sql",
+    _TIMELINE / "segments.sql",
+    _TIMELINE / "kept.sql",
+    _HERE / "attention.sql",
 )
 
 
@@ -340,6 +343,7 @@ ENDPOINTS: Final = [
         params=SwitchPage,
         body=ContextSwitchesBody,
         query=SQL["context_switches"],
+        rowless=SQL["switch_totals"],
     ),
     Endpoint(
         name="focus_streaks",

@@ -138,6 +138,222 @@ select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_
  cross join requested
 --include end_of_answer
 
+-- name: switch_totals
+-- The answer of `context_switches` for a page after all switches of the range: what is counted of the whole range, of
+-- which spans are kept, and no list.
+--include answer
+with recursive wanted as (
+    select %(from)s::timestamptz as starts_at,
+           %(to)s::timestamptz as ends_at,
+           -- No rule changes what a switch is.
+           null::text as rules
+),
+--include kept_spans
+--include rest_of_range
+--include reach_of_switches
+--include timeline_days
+--include labels_in_kept_days
+named_label as materialized (
+    select label_id,
+           app
+      from used_label
+     union all
+    select -n,
+           app
+      from marked_session
+),
+names as (
+    select array(select distinct app collate "C" from named_label order by 1) as apps
+),
+label_map as (
+    select array_agg(label_id order by label_id) as ids,
+           array_agg(app_number order by label_id) as apps
+      from (
+               select label_id,
+                      dense_rank() over (order by app collate "C")::integer as app_number
+                 from named_label
+           ) as numbered
+),
+--include walked_segments
+--include walked_switches
+--include switches
+switch_in_range as materialized (
+    select at_ms,
+           from_label,
+           to_label,
+           (select apps from label_map)[width_bucket(from_label, (select ids from label_map))] as from_app,
+           (select apps from label_map)[width_bucket(to_label, (select ids from label_map))] as to_app,
+           before_ms
+      from switch
+     where mod(width_bucket(at_ms, (select ms from requested_edges)), 2) = 1
+),
+-- Whole days in the range are read from rollups.
+tracked as (
+    select sum(ms)::bigint as ms
+      from (
+               select tracked_ms as ms
+                 from kept
+                union all
+               select part.owned_ms
+                 from requested
+                cross join lateral (
+                          select owned_ms,
+                                 starts_at
+                            from activity.app_time
+                           where user_id = %(user_id)s
+                             and grain = 3
+                             and starts_at >= requested.starts_at
+                             and starts_at <= requested.ends_at - interval '24 hours'
+                          offset 0
+                      ) as part
+                where (part.starts_at at time zone 'UTC')::date not in (select date from marked_day)
+                union all
+               select least(day.date_ms + segment.ends_ms, requested_ms.ends)
+                          - greatest(day.date_ms + segment.starts_ms, requested_ms.starts)
+                 from timeline_day as day
+                 join requested_ms
+                   on requested_ms.starts < day.date_ms + 86400000
+                  and requested_ms.ends > day.date_ms
+                  and (
+                          requested_ms.starts > day.date_ms
+                          or requested_ms.ends < day.date_ms + 86400000
+                          or day.date in (select date from marked_day)
+                      )
+                cross join lateral unnest(day.starts, day.ends) as segment (starts_ms, ends_ms)
+                where day.date_ms + segment.starts_ms < requested_ms.ends
+                  and day.date_ms + segment.ends_ms > requested_ms.starts
+           ) as part
+),
+-- The slice is a copy without compression, because many parts of it are read.
+kept_times as materialized (
+    select row_number() over () as n,
+           switch_from,
+           switch_to,
+           switch_count,
+           switch_ms,
+           switch_last,
+           switch_before[:],
+           before[:]
+      from kept
+),
+-- The numbers of the two applications are one key.
+kept_pair as materialized (
+    select kept_times.n,
+           (select apps from label_map)[width_bucket(pair.from_label, (select ids from label_map))]
+               * bigint '1000000000'
+               + (select apps from label_map)[width_bucket(pair.to_label, (select ids from label_map))]
+               as key,
+           pair.count,
+           pair.before_ms,
+           pair.last
+      from kept_times
+     cross join lateral unnest(switch_from, switch_to, switch_count, switch_ms, switch_last)
+                    as pair (from_label, to_label, count, before_ms, last)
+),
+pair_part as (
+    select from_app * bigint '1000000000' + to_app as key,
+           count(*) as count,
+           sum(before_ms)::bigint as before_ms
+      from switch_in_range
+     group by from_app,
+              to_app
+     union all
+    select key,
+           count,
+           before_ms
+      from kept_pair
+),
+counted_pair as materialized (
+    select key,
+           sum(count)::bigint as count,
+           sum(before_ms)::bigint as before_ms
+      from pair_part
+     group by key
+),
+-- Numbers are in the order of names.
+frequent as materialized (
+    select key,
+           count,
+           before_ms
+      from counted_pair
+     order by count desc,
+              key
+     limit 50
+),
+frequent_keys as (
+    select array_agg(key order by key) as keys
+      from frequent
+),
+frequent_kept_pair as (
+    select n,
+           array_agg(key) as keys,
+           array_agg(count) as counts,
+           array_agg(last) as lasts
+      from kept_pair
+     where key = (select keys from frequent_keys)[width_bucket(key, (select keys from frequent_keys))]
+     group by n
+),
+-- The times before the switches of each frequent pair, and with the key -1 of all.
+piece as materialized (
+    select -1::bigint as key,
+           before as sorted
+      from kept_times
+     union all
+    select case when grouping(pair.key) = 0 then pair.key else -1 end,
+           array_agg(pair.before_ms order by pair.before_ms)
+      from (
+               select from_app * bigint '1000000000' + to_app as key,
+                      before_ms
+                 from switch_in_range
+           ) as pair
+     group by grouping sets ((), (pair.key))
+    having grouping(pair.key) = 1
+        or pair.key = (select keys from frequent_keys)[width_bucket(pair.key, (select keys from frequent_keys))]
+     union all
+    select pair.key,
+           kept_times.switch_before[pair.last - pair.count + 1:pair.last]
+      from kept_times
+      full join frequent_kept_pair using (n)
+     cross join lateral unnest(frequent_kept_pair.keys, frequent_kept_pair.counts, frequent_kept_pair.lasts)
+                    as pair (key, count, last)
+),
+--include medians
+pair as (
+    select (select apps from names)[(frequent.key / 1000000000)::integer] as from_app,
+           (select apps from names)[mod(frequent.key, 1000000000)::integer] as to_app,
+           frequent.count,
+           round(frequent.before_ms::numeric / frequent.count)::bigint as average_before_ms,
+           median.ms as median_before_ms
+      from frequent
+      join median using (key)
+),
+total as (
+    select coalesce(sum(count), 0)::bigint as switch_count,
+           round(sum(before_ms) / sum(count))::bigint as average_before_ms,
+           (select ms from median where key = -1) as median_before_ms,
+           round(sum(count) * 3600000.0 / nullif((select ms from tracked), 0), 1) as per_active_hour
+      from counted_pair
+)
+select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_at)) as range,
+       json_build_object('max_gap_ms', 300000, 'min_session_ms', 1000) as definition,
+       (
+           select coalesce(
+                      json_agg(
+                          pair order by count desc, from_app collate "C", to_app collate "C"
+                      ),
+                      '[]'
+                  )
+             from pair
+       ) as pairs,
+       (select row_to_json(total) from total) as totals,
+       '[]'::json as data,
+       0 as count,
+       %(limit)s::bigint as limit,
+       false as has_more,
+       null::text as next_cursor
+  from wanted
+--include end_of_answer
+
 -- fragment: overlapping_streaks
 -- `overlapping`: the streaks of focus that overlap the range of `requested`. `total`: the time in the range that they
 -- fill. The statement begins `with recursive`.
@@ -399,105 +615,113 @@ select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_
 -- Detours: how long productive work waits after it was left for something else, by the application that it was left
 -- for. A detour belongs to the range in which it begins. One that a pause ends has no length.
 --include answer
-with recursive requested as (
+with recursive
+--include categories
+--include rules_digest
+wanted as (
     select %(from)s::timestamptz as starts_at,
-           %(to)s::timestamptz as ends_at
+           %(to)s::timestamptz as ends_at,
+           -- No span is shorter than eight days.
+           case
+               when %(to)s::timestamptz - %(from)s::timestamptz >= interval '8 days'
+                   then (select text from rules_digest)
+               else ''
+           end as rules
 ),
-requested_ms as (
-    select (extract(epoch from starts_at) * 1000)::bigint as starts,
-           (extract(epoch from ends_at) * 1000)::bigint as ends
-      from requested
-),
+--include kept_spans
+--include rest_of_range
 --include reach_of_streaks
 --include timeline_days
---include categories
---include rule_inputs_in_days
+--include rule_inputs_in_kept_days
 --include decided_category
 --include decided_labels
 --include placed_segments
--- The last row has no segment: it ends the detour that is open at the end. `other_ms` is the tracked time in segments
--- that are not productive, up to the end of each. Doubles hold these sums exactly and are added up several times as
--- fast as numbers of 64 bits. All functions share one window, whose rows are then read once.
-segment as (
-    select starts_ms,
-           ends_ms,
-           is_productive,
-           own_other_ms,
-           lead(place) over in_order as place_after,
-           coalesce(starts_ms - lag(ends_ms) over in_order > 300000, true) as is_after_pause,
-           sum(own_other_ms) over in_order as other_ms
-      from (
-               select place,
-                      starts_ms,
-                      ends_ms,
-                      (select scores from label_map)[place] >= 1 as is_productive,
-                      case
-                          when (select scores from label_map)[place] >= 1 then 0
-                          else (ends_ms - starts_ms)::double precision
-                      end as own_other_ms
-                 from placed
-                union all
-               select null,
-                      null,
-                      null,
-                      false,
-                      0
-           ) as placed
-    window in_order as (order by starts_ms rows unbounded preceding)
-),
-detour as (
-    select began_ms,
-           place,
-           case when is_returned then returned_ms - began_ms end as away_ms
-      from (
-               select is_productive,
-                      ends_ms as began_ms,
-                      place_after as place,
-                      -- The time between this and the next segment that is productive or comes after a pause.
-                      lead(other_ms - own_other_ms) over in_order - other_ms as own_ms,
-                      lead(is_productive and not is_after_pause) over in_order as is_returned,
-                      lead(starts_ms) over in_order as returned_ms
-                 from segment
-                where is_productive
-                   or is_after_pause
-               window in_order as (order by starts_ms)
-           ) as left_work
-     cross join requested_ms
-     where is_productive
-       and own_ms >= 1000
-       and began_ms >= requested_ms.starts
-       and began_ms < requested_ms.ends
-),
-by_app as (
-    select (select apps from names)[(select apps from label_map)[place]] as app,
-           (select categories from names)[(select categories from label_map)[place]] as category,
+--include detours
+-- The number of an application and that of a category are one key.
+detour_in_range as materialized (
+    select (select apps from label_map)[place] * bigint '1000000000' + (select categories from label_map)[place] as key,
            away_ms
       from detour
+     where mod(width_bucket(began_ms, (select ms from requested_edges)), 2) = 1
 ),
-total as (
-    select count(*) as count,
-           count(away_ms) as returned_count,
-           coalesce(sum(away_ms), 0)::bigint as total_ms,
-           round(avg(away_ms))::bigint as average_ms,
-           round(percentile_cont(0.5) within group (order by away_ms)::numeric)::bigint as median_ms
-      from by_app
+-- The slice is a copy without compression, because many parts of it are read.
+kept_times as materialized (
+    select detour_label,
+           detour_count,
+           detour_returned,
+           detour_ms,
+           detour_last,
+           detour_away[:],
+           away[:]
+      from kept
 ),
-row as (
-    select app,
-           category,
+detour_part as materialized (
+    select key,
            count(*) as count,
            count(away_ms) as returned_count,
-           svc.percent(count(*), (select count from total)) as percent,
+           coalesce(sum(away_ms), 0) as away_ms,
+           coalesce(array_agg(away_ms order by away_ms) filter (where away_ms is not null), '{}') as sorted
+      from detour_in_range
+     group by key
+     union all
+    select (select apps from label_map)[place] * bigint '1000000000' + (select categories from label_map)[place],
+           count,
+           returned_count,
+           away_ms,
+           sorted
+      from (
+               select width_bucket(part.label_id, (select ids from label_map)) as place,
+                      part.count,
+                      part.returned_count,
+                      part.away_ms,
+                      detour_away[part.last - part.returned_count + 1:part.last] as sorted
+                 from kept_times
+                cross join lateral unnest(detour_label, detour_count, detour_returned, detour_ms, detour_last)
+                               as part (label_id, count, returned_count, away_ms, last)
+               offset 0
+           ) as kept_part
+),
+-- With the key -1 the lengths of all.
+piece as materialized (
+    select key,
+           sorted
+      from detour_part
+     union all
+    select -1,
+           away
+      from kept_times
+     union all
+    select -1,
+           array_agg(away_ms order by away_ms)
+      from detour_in_range
+     where away_ms is not null
+    having count(*) > 0
+),
+--include medians
+total as (
+    select coalesce(sum(count), 0)::bigint as count,
+           coalesce(sum(returned_count), 0)::bigint as returned_count,
            coalesce(sum(away_ms), 0)::bigint as total_ms,
-           round(avg(away_ms))::bigint as average_ms,
-           round(percentile_cont(0.5) within group (order by away_ms)::numeric)::bigint as median_ms
-      from by_app
-     group by app,
-              category
-     order by total_ms desc,
-              count(*) desc,
-              app collate "C",
-              category collate "C"
+           round(sum(away_ms) / nullif(sum(returned_count), 0))::bigint as average_ms,
+           (select ms from median where key = -1) as median_ms
+      from detour_part
+),
+row as (
+    select (select apps from names)[(key / 1000000000)::integer] as app,
+           (select categories from names)[mod(key, 1000000000)::integer] as category,
+           sum(count)::bigint as count,
+           sum(returned_count)::bigint as returned_count,
+           svc.percent(sum(count)::bigint, (select count from total)) as percent,
+           sum(away_ms)::bigint as total_ms,
+           round(sum(away_ms) / nullif(sum(returned_count), 0))::bigint as average_ms,
+           max(median.ms) as median_ms
+      from detour_part
+      left join median using (key)
+     group by key
+     -- Numbers are in the order of names.
+     order by sum(away_ms) desc,
+              sum(count) desc,
+              key
      limit 50
 )
 select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_at)) as range,
@@ -516,5 +740,5 @@ select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_
              from row
        ) as data,
        (select row_to_json(total) from total) as totals
-  from requested
+  from wanted
 --include end_of_answer

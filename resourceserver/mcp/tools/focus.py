@@ -28,6 +28,7 @@ SQL: Final = tool.load(
     Path(__file__).with_name("focus.sql"),
     _TIMELINE / "timeline.sql",
     _TIMELINE / "segments.sql",
+    _TIMELINE / "kept.sql",
     _ENDPOINTS / "attention.sql",
 )
 

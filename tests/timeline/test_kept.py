@@ -1,0 +1,342 @@
+"""What is kept of switches and detours: it changes no answer, and is used while it is right."""
+
+import asyncio
+import hashlib
+import random
+import re
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any, LiteralString
+
+import psycopg
+import pytest
+from starlette.testclient import TestClient
+
+from resourceserver.api.parameters import cursor
+from resourceserver.timeline import rollups
+from shared import database, queries
+from shared.settings import Settings
+from tests.conftest import MakeRollups, Person
+from tests.endpoints.histories import add_sessions, ask
+from tests.endpoints.timeline import Session, since_epoch
+from tests.sql.test_sizes import DEFINITIONS, code
+
+Owner = psycopg.Connection[Any]
+Answers = list[dict[str, Any]]
+
+SWITCHES = "/api/v1/analytics/context-switches"
+BREAKS = "/api/v1/analytics/focus-breaks"
+COSTS = "/api/v1/analytics/switch-costs"
+FIRST = datetime(2025, 4, 18, tzinfo=UTC)
+DAYS = 80
+MINUTE = 60_000
+KINDS = [
+    *(("Code", "Development"), ("Docs", "Reference"), ("Mail", "Communication")),
+    *(("Code", "Writing"), ("Feed", "News"), ("Chess", "Games")),
+]
+NO_ID = "00000000-0000-0000-0000-000000000000"
+
+
+def life(seed: int) -> list[Session]:
+    """Return a busy life, which often lasts through the night and so over the edges of spans."""
+    chance = random.Random(seed)
+    at = since_epoch(FIRST.isoformat())
+    until = at + DAYS * 1440 * MINUTE
+    found: list[Session] = []
+    while at < until:
+        app, category = chance.choices(KINDS, [8, 3, 3, 2, 1, 1])[0]
+        length = chance.choice([400, 5_000, 45_000, 4 * MINUTE, 15 * MINUTE, 40 * MINUTE])
+        found.append(Session(f"{len(found):05}", "laptop", app, at, at + length, category=category))
+        pause = chance.choices(
+            [0, 60_000, 300_000, 300_001, 6 * MINUTE, 9 * 60 * MINUTE], [60, 20, 4, 4, 4, 4]
+        )
+        at += length + pause[0]
+    return found
+
+
+def ranges(seed: int, count: int) -> list[tuple[datetime, datetime]]:
+    """Return ranges of a month and more, which begin and end anywhere."""
+    chance = random.Random(seed)
+    found = [(FIRST - timedelta(days=40), FIRST + timedelta(days=DAYS + 40))]
+    # Whole spans, without any rest.
+    found += [
+        (datetime(2025, 5, 1, tzinfo=UTC), datetime(2025, 6, 1, tzinfo=UTC)),
+        (datetime(2025, 5, 11, tzinfo=UTC), datetime(2025, 6, 21, tzinfo=UTC)),
+        (datetime(2025, 5, 1, tzinfo=UTC), datetime(2025, 5, 1, tzinfo=UTC)),
+    ]
+    for _ in range(count):
+        start = FIRST + timedelta(milliseconds=chance.randrange(40 * 86_400_000))
+        found.append((start, start + timedelta(milliseconds=chance.randrange(40 * 86_400_000))))
+    return found
+
+
+def answers(api: TestClient, person: Person, seed: int = 1, count: int = 8) -> Answers:
+    """Return what all three say of some ranges."""
+    found = []
+    for start, end in ranges(seed, count):
+        days = {"start": start.isoformat(), "end": end.isoformat()}
+        # Without a list, with the switches of the first half, and with all of them.
+        for at in (start, start + (end - start) / 2, None):
+            page = {} if at is None else {"cursor": cursor(at, NO_ID)}
+            found.append(ask(api, person, SWITCHES, **days, **page))
+        found += [ask(api, person, path, **days) for path in (BREAKS, COSTS)]
+    return found
+
+
+def without_spans(owner: Owner, asked: Callable[[], Answers]) -> Answers:
+    """Return the answers while no span is kept."""
+    owner.execute("create table public.aside as table activity.attention")
+    owner.execute("delete from activity.attention")
+    try:
+        return asked()
+    finally:
+        owner.execute("insert into activity.attention table public.aside")
+        owner.execute("drop table public.aside")
+
+
+def spans(owner: Owner) -> list[tuple[date, date]]:
+    """Return all spans."""
+    return owner.execute("select first, last from activity.attention order by 1, 2").fetchall()
+
+
+def is_marked(owner: Owner) -> bool:
+    """Return whether spans of anybody are marked."""
+    return bool(owner.execute("select from activity.attention_due").fetchall())
+
+
+SPOIL: LiteralString = """
+    update activity.attention
+       set tracked_ms = 1,
+           switch_count = array(select 1000 from unnest(switch_count)),
+           detour_count = array(select 1000 from unnest(detour_count))
+"""
+
+
+@pytest.fixture
+def busy(owner: Owner, alice: Person, make_rollups: MakeRollups) -> None:
+    """The life of alice, with spans."""
+    add_sessions(owner, alice, life(1))
+    make_rollups()
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_answers_are_the_same_with_and_without_spans(
+    api: TestClient, owner: Owner, alice: Person, make_rollups: MakeRollups, seed: int
+) -> None:
+    add_sessions(owner, alice, life(seed))
+    make_rollups()
+    kept = spans(owner)
+
+    def asked() -> Answers:
+        return answers(api, alice, seed)
+
+    assert (date(2025, 5, 1), date(2025, 5, 31)) in kept
+    assert (date(2025, 6, 11), date(2025, 6, 20)) in kept
+    assert asked() == without_spans(owner, asked)
+
+
+def test_spans_are_used(api: TestClient, owner: Owner, alice: Person, busy: None) -> None:
+    right = answers(api, alice)
+    owner.execute(SPOIL)
+
+    spoiled = answers(api, alice)
+
+    # A list, and streaks of focus, are read from days.
+    assert [n for n in range(5) if spoiled[n] != right[n]] == [0, 4]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        # Nothing.
+        "update activity.app_session set ended_at = ended_at where false",
+        # A tracker writes to a day in each span.
+        "insert into activity.rollup_due (user_id, date)"
+        " select user_id, date from activity.app_timeline where extract(day from date) in (5, 19, 25)",
+        # A job of an older version makes days again, and knows of no spans.
+        "update activity.app_timeline set computed_at = now() where extract(day from date) in (5, 19, 25)",
+        # A day that had nothing, in each span.
+        "delete from activity.app_timeline where extract(day from date) in (5, 19, 25)",
+    ],
+)
+def test_spans_of_changed_days_are_not_used(
+    api: TestClient, owner: Owner, alice: Person, busy: None, change: LiteralString
+) -> None:
+    right = answers(api, alice, count=2)
+    owner.execute(SPOIL)
+    owner.execute(change)
+
+    found = answers(api, alice, count=2)
+
+    if change.startswith("delete"):
+        right = without_spans(owner, lambda: answers(api, alice, count=2))
+    assert (found == right) == ("where false" not in change)
+
+
+def test_changed_rules_make_spans_again(
+    api: TestClient, owner: Owner, alice: Person, busy: None, make_rollups: MakeRollups
+) -> None:
+    before = answers(api, alice, count=2)
+    owner.execute(SPOIL)
+
+    # The person scores a category otherwise.
+    owner.execute("select svc.set_score(%s, 'Games', 2)", [alice.user_id])
+
+    def asked() -> Answers:
+        return answers(api, alice, count=2)
+
+    right = without_spans(owner, asked)
+    found = asked()
+    # Switches do not depend on rules, and detours are not those of spoiled spans.
+    assert found[4::5] == right[4::5] != before[4::5]
+    assert found[0::5] != right[0::5]
+    assert is_marked(owner)
+    make_rollups()
+    assert not is_marked(owner)
+    assert asked() == right
+    owner.execute(SPOIL)
+    assert asked() != right, "they are used again"
+
+
+def test_spans_are_made_of_days_that_are_over(
+    owner: Owner, alice: Person, make_rollups: MakeRollups
+) -> None:
+    today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    begin = today - timedelta(days=40)
+    at = since_epoch(begin.isoformat())
+    add_sessions(
+        owner,
+        alice,
+        [
+            Session(f"{n}", "laptop", "Code", at + n * 1440 * MINUTE, at + (n * 1440 + 20) * MINUTE)
+            for n in range(41)
+        ],
+    )
+
+    make_rollups()
+
+    kept = spans(owner)
+    assert all(last < today.date() for _, last in kept)
+    lasts = [today.date() - timedelta(days=n) for n in range(1, 41)]
+    ends = [day for day in lasts if (day + timedelta(days=1)).day in (1, 11, 21)]
+    assert sorted({last for _, last in kept}, reverse=True)[: len(ends)] == ends
+    months = [first for first, last in kept if first.day == 1 and last.day > 10]
+    assert months == [
+        day.replace(day=1) for day in reversed(ends) if (day + timedelta(days=1)).day == 1
+    ]
+
+
+def test_a_write_makes_its_spans_again(
+    api: TestClient, owner: Owner, alice: Person, busy: None, make_rollups: MakeRollups
+) -> None:
+    made = dict.fromkeys(spans(owner))
+    owner.execute(SPOIL)
+    owner.execute(
+        "insert into activity.rollup_due (user_id, date) values (%s, '2025-05-15')", [alice.user_id]
+    )
+
+    make_rollups()
+
+    assert dict.fromkeys(spans(owner)) == made
+    spoiled = owner.execute(
+        "select first, last from activity.attention where tracked_ms = 1 order by 1, 2"
+    ).fetchall()
+    # A span beside it may have been made of that day as well, but this life pauses often enough.
+    assert set(made) - set(spoiled) == {
+        (date(2025, 5, 1), date(2025, 5, 31)),
+        (date(2025, 5, 11), date(2025, 5, 20)),
+    }
+    assert not is_marked(owner)
+
+
+def test_days_without_a_span_get_one_after_an_upgrade(
+    api: TestClient, owner: Owner, alice: Person, busy: None, make_rollups: MakeRollups
+) -> None:
+    made = spans(owner)
+    right = answers(api, alice, count=2)
+    # What the migration does.
+    owner.execute("delete from activity.attention")
+    owner.execute("insert into activity.attention_due (user_id) select user_id from identity.user")
+
+    assert answers(api, alice, count=2) == right
+    make_rollups()
+
+    assert spans(owner) == made
+    assert not is_marked(owner)
+    assert answers(api, alice, count=2) == right
+
+
+def test_a_mark_between_two_turns_is_not_lost(
+    owner: Owner, alice: Person, busy: None, deployment: Settings
+) -> None:
+    made = spans(owner)
+    owner.execute("update activity.attention set rules = ''")
+    owner.execute("insert into activity.attention_due (user_id) values (%s)", [alice.user_id])
+
+    async def turns() -> int:
+        worker = await psycopg.AsyncConnection.connect(
+            database.login(deployment, "worker"), autocommit=True, prepare_threshold=None
+        )
+        count = 0
+        progress: rollups.Progress | None = None
+        async with worker:
+            while count == 0 or progress is not None:
+                _, progress = await rollups.take_turn(worker, alice.user_id, progress)
+                count += 1
+                if count == 3:
+                    # The spans of the turns before are out of date again.
+                    owner.execute("update activity.attention set rules = ''")
+                    owner.execute("update activity.attention_due set marked_at = now()")
+        return count
+
+    assert len(made) > 2 * 4
+    count = asyncio.run(turns())
+
+    assert count > 3
+    assert spans(owner) == made
+    assert owner.execute("select from activity.attention where rules = ''").fetchall() == []
+    assert not is_marked(owner)
+
+
+def test_no_span_is_made_of_a_marked_day(
+    owner: Owner, alice: Person, busy: None, make_rollups: MakeRollups
+) -> None:
+    owner.execute("delete from activity.attention")
+    owner.execute(
+        "insert into activity.rollup_due (user_id, date, is_left_raw) values (%s, '2025-05-15', true)",
+        [alice.user_id],
+    )
+    owner.execute("insert into activity.attention_due (user_id) values (%s)", [alice.user_id])
+
+    make_rollups()
+
+    kept = spans(owner)
+    assert (date(2025, 5, 1), date(2025, 5, 10)) in kept
+    assert not [each for each in kept if each[0] <= date(2025, 5, 15) <= each[1]]
+    assert not is_marked(owner), "else the job would look for it for ever"
+
+
+def test_the_digest_of_rules_has_a_number_for_the_statements_that_decide() -> None:
+    """A change of these statements changes kept detours: give it the next number in `rules_digest`."""
+    here = Path(rollups.__file__).parent
+    named = {
+        block.name: block.text
+        for path in (
+            *queries.SHARED,
+            here / "timeline.sql",
+            here / "segments.sql",
+            here / "kept.sql",
+        )
+        for block in queries.blocks(path)
+    }
+    deciding = [
+        *(named[name] for name in ("categories", "category_candidates", "decided_category")),
+        *(named[name] for name in ("decided_labels", "placed_segments", "detours")),
+        *(DEFINITIONS[name] for name in ("svc.matches", "svc.category_of_site")),
+    ]
+    number = re.search(r"E'\\n\\n',\n *'(\d+)',", named["rules_digest"])
+
+    assert number is not None
+    text = "\n".join(code(each) for each in deciding)
+    assert (number[1], hashlib.sha256(text.encode()).hexdigest()[:16]) == ("1", "d42cd9e1edd3fc93")
