@@ -1450,7 +1450,8 @@ select marked_at
 
 -- name: mark_attention
 -- Marks the spans of a person because consecutive days have been made, if a span that is over contains one of them or
--- was made of one, or if none has been made since the last one was over. Today changes all the time and is in none.
+-- was made of one, or if none has been made of the last third of a month that is over and has timelines. Today changes
+-- all the time and is in none.
 insert into activity.attention_due (user_id)
 select %(user_id)s
   from (
@@ -1458,7 +1459,12 @@ select %(user_id)s
                       when now_in.date >= month.first + 20 then 20
                       when now_in.date >= month.first + 10 then 10
                       else 0
-                  end as open_from
+                  end as open_from,
+                  case
+                      when now_in.date >= month.first + 20 then month.first + 10
+                      when now_in.date >= month.first + 10 then month.first
+                      else (month.first - interval '1 month')::date + 20
+                  end as over_from
              from (select (now() at time zone 'UTC')::date as date) as now_in
             cross join lateral (select date_trunc('month', now_in.date::timestamp)::date as first) as month
        ) as third
@@ -1470,12 +1476,19 @@ select %(user_id)s
               and read_first <= %(to)s
               and read_last >= %(from)s
        )
-    or not exists (
+    or exists (
            select
-             from activity.attention
+             from activity.app_timeline
             where user_id = %(user_id)s
-              and last = third.open_from - 1
+              and date between third.over_from and third.open_from - 1
        )
+       and not exists (
+               select
+                 from activity.attention
+                where user_id = %(user_id)s
+                  and first = third.over_from
+                  and last = third.open_from - 1
+           )
     on conflict (user_id) do update
    set marked_at = greatest(now(), attention_due.marked_at + interval '1 microsecond')
 returning true
@@ -1497,7 +1510,9 @@ select marked_at
 
 -- name: spans_due
 -- Up to :limit spans before one, the newest first, that are over, have timelines, and are missing or cannot be used any
--- more. Spans with a marked day, or one beside them, are left out: their days are made first.
+-- more. Spans with a marked day, or one beside them, are left out: their days are made first. So are spans beside two days
+-- without a pause, as trackers that notice no pause report them: such a span would be made of all days up to a pause, and
+-- be made again after a write to any of them.
 with
 --include categories
 --include rules_digest
@@ -1507,15 +1522,20 @@ extent as (
       from activity.app_timeline
      where user_id = %(user_id)s
 ),
-known_span as materialized (
+-- Materialized, because the planner would examine all spans again for each part of a month.
+usable_span as materialized (
     select first,
-           last,
-           rules,
-           read_computed_at,
-           read_first,
-           read_last
+           last
       from activity.attention
      where user_id = %(user_id)s
+       and rules = (select text from rules_digest)
+       and read_computed_at = array(
+               select computed_at
+                 from activity.app_timeline
+                where user_id = %(user_id)s
+                  and date between attention.read_first and attention.read_last
+                order by date
+           )
 )
 select part.first,
        part.last
@@ -1544,21 +1564,20 @@ select part.first,
              from activity.app_timeline
             where user_id = %(user_id)s
               and date between part.first and part.last
+           offset 0
        )
    and not exists (
            select
-             from known_span
-            where known_span.first = part.first
-              and known_span.last = part.last
-              and known_span.rules = (select text from rules_digest)
-              and known_span.read_computed_at = array(
-                      select computed_at
+             from (values (part.first - 2), (part.last + 1)) as beside (date)
+            where (
+                      select count(*)
                         from activity.app_timeline
                        where user_id = %(user_id)s
-                         and date between known_span.read_first and known_span.read_last
-                       order by date
-                  )
+                         and date between beside.date and beside.date + 1
+                         and is_unbroken
+                  ) = 2
        )
+   and (part.first, part.last) not in (select first, last from usable_span)
  order by part.last desc,
           part.first desc
  limit %(limit)s::bigint

@@ -146,6 +146,26 @@ def test_spans_are_used(api: TestClient, owner: Owner, alice: Person, busy: None
     assert [n for n in range(5) if spoiled[n] != right[n]] == [0, 4]
 
 
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_page_after_all_switches_has_the_totals_of_a_page_with_them(
+    api: TestClient, owner: Owner, alice: Person, make_rollups: MakeRollups, seed: int
+) -> None:
+    add_sessions(owner, alice, life(seed))
+    make_rollups()
+    owner.execute(
+        "insert into activity.rollup_due (user_id, date) values (%s, '2025-05-15')", [alice.user_id]
+    )
+
+    found = answers(api, alice, seed)
+
+    whole = ("range", "definition", "pairs", "totals")
+    assert [[page[name] for name in whole] for page in found[0::5]] == [
+        [page[name] for name in whole] for page in found[2::5]
+    ]
+    assert all(page["data"] == [] for page in found[0::5])
+    assert found[2]["data"] != []
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -225,6 +245,70 @@ def test_spans_are_made_of_days_that_are_over(
     assert months == [
         day.replace(day=1) for day in reversed(ends) if (day + timedelta(days=1)).day == 1
     ]
+
+
+def test_no_span_is_made_of_days_far_beyond_it(
+    owner: Owner, alice: Person, make_rollups: MakeRollups
+) -> None:
+    at = since_epoch("2025-04-20T00:00:00+00:00")
+    hours = 60 * MINUTE
+    add_sessions(
+        owner,
+        alice,
+        [
+            # Without a pause until 25 May, as a tracker reports that notices none.
+            *(
+                Session(
+                    f"{n}",
+                    "laptop",
+                    ("Code", "Mail")[n % 2],
+                    at + n * 6 * hours,
+                    at + (n + 1) * 6 * hours,
+                )
+                for n in range(35 * 4)
+            ),
+            *(
+                Session(f"{n}", "laptop", "Code", at + n * 24 * hours, at + (n * 24 + 6) * hours)
+                for n in range(140, 140 + 40)
+            ),
+        ],
+    )
+
+    make_rollups()
+
+    assert [each for each in spans(owner) if each[0] < date(2025, 9, 1)] == []
+    assert spans(owner) != []
+    assert not is_marked(owner)
+
+
+def test_days_of_today_look_for_no_spans_after_days_without_anything(
+    owner: Owner, alice: Person, make_rollups: MakeRollups, deployment: Settings
+) -> None:
+    today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    at = since_epoch((today - timedelta(days=60)).isoformat())
+    add_sessions(
+        owner,
+        alice,
+        [
+            Session(f"{n}", "laptop", "Code", at + n * 1440 * MINUTE, at + (n * 1440 + 20) * MINUTE)
+            for n in (*range(10), 60)
+        ],
+    )
+    make_rollups()
+    owner.execute(
+        "insert into activity.rollup_due (user_id, date) values (%s, %s)",
+        [alice.user_id, today.date()],
+    )
+
+    async def turn() -> tuple[int, rollups.Progress | None]:
+        worker = await psycopg.AsyncConnection.connect(
+            database.login(deployment, "worker"), autocommit=True, prepare_threshold=None
+        )
+        async with worker:
+            return await rollups.take_turn(worker, alice.user_id, quiet=timedelta(0))
+
+    assert spans(owner) != []
+    assert asyncio.run(turn()) == (1, None)
 
 
 def test_a_write_makes_its_spans_again(
