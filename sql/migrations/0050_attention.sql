@@ -6,7 +6,7 @@
 alter table activity.app_timeline add column computed_at timestamptz not null default now();
 
 -- What switches and detours come to in a span of days in UTC: a month, or a third of one. Made of the
--- timelines of its days (resourceserver/timeline/attention.sql), and used only while all of these are as they were.
+-- timelines of its days (resourceserver/timeline/kept.sql), and used only while all of these are as they were.
 -- Times are in milliseconds since 1970.
 create table activity.attention (
     user_id          uuid          not null,
@@ -17,7 +17,7 @@ create table activity.attention (
     read_first       date          not null,
     read_last        date          not null,
     -- When each of these timelines was computed, in order.
-    read_computed_at     timestamptz[] not null,
+    read_computed_at timestamptz[] not null,
     -- The labels of these timelines, in order.
     labels           bigint[]      not null,
     tracked_ms       bigint        not null,
