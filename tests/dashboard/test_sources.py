@@ -115,7 +115,7 @@ def test_files_have_the_receipt_of_their_newest_import(
     nobody.connection.execute("delete from profile.import where user_id = %s", [nobody.user_id])
     row = page.split('<section id="import">')[1].split("<tbody>")[1].split("</tr>")[0]
     words = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", row))
-    assert "1 new of 5 records, 2 known, 2 refused bad 2" in words
+    assert re.search("1 new of 5 records, 2 known, 2 refused bad [0-9]+ [A-Z]", words)
     # On a phone, where the table has no head, each cell names itself.
     assert '<td class="words" data-title="Newest import">' in row
     assert "bring" in page.split('<section id="import">')[1].split("</p>")[0]
