@@ -73,10 +73,10 @@ DAY: Final = (
 
 
 def _project_sides(life: Life) -> dict[str, list[int]]:
-    """Return the coding time of each project in this and in the last quarter."""
+    """Return the coding time of each project in the last four weeks, and in the four before."""
     spent = [
-        life.spent("coding", days, lambda row: row["project"])
-        for days in (life.quarter(), life.quarter(1))
+        life.spent("coding", (life.ago(first), life.ago(last)), lambda row: row["project"])
+        for first, last in ((28, 1), (56, 29))
     ]
     return {name: [times[name] for times in spent] for name in spent[0] | spent[1]}
 
@@ -88,8 +88,15 @@ def _slack(life: Life, days: Days) -> int:
 
 COMPARISON: Final = (
     Question(
-        "How much did I work on each project this quarter against the last one?",
-        one("compare_periods", a="this_quarter", b="last_quarter", group_by="project"),
+        "How much did I work on each project in the last four weeks against the four before?",
+        on(
+            "compare_periods",
+            lambda life: {
+                "a": f"{life.ago(28)}/{life.ago(1)}",
+                "b": f"{life.ago(56)}/{life.ago(29)}",
+                "group_by": "project",
+            },
+        ),
         lambda answer: {
             row["by"]["project"]: [row[side].get("value") or 0 for side in ("a", "b")]
             for row in answer["data"]
