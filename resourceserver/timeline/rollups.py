@@ -297,7 +297,7 @@ async def _take_turn(
         too_long = marks[0] if len(marks) == 1 else progress.too_long
         return 0, replace(progress, at_once=1, too_long=too_long)
     if len(marks) < progress.at_once:
-        # In a transaction of its own: a span that cannot be made must not undo what its days come to.
+        # In a transaction of its own: a span that cannot be made must not undo the sums of its days.
         return days, Progress(spans=SpansLeft()) if is_due else None
     return days, replace(progress, after=marks[-1])
 

@@ -5,7 +5,7 @@
 -- When the timeline of a day was computed. A timeline is never changed, only computed again.
 alter table activity.app_timeline add column computed_at timestamptz not null default now();
 
--- What switches and detours come to in a span of days in UTC: a month, or a third of one. Made of the
+-- Totals of switches and detours in a span of days in UTC: a month, or a third of one. Made of the
 -- timelines of its days (resourceserver/timeline/kept.sql), and used only while all of these are as they were.
 -- Times are in milliseconds since 1970.
 create table activity.attention (
