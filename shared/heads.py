@@ -216,7 +216,8 @@ class Joining(asyncio.Transport):
         self._transport = transport
         self._loop = loop
         self._head: bytes | None = None
-        # These are called for every request.
+        # These are called for every request, so the instance has the transport's own methods, without a
+        # call in between. A type checker knows methods of a class alone, hence the ignored assignments.
         self.is_closing = transport.is_closing  # type: ignore[method-assign]
         self.get_extra_info = transport.get_extra_info  # type: ignore[method-assign]
         self.pause_reading = transport.pause_reading  # type: ignore[method-assign]
