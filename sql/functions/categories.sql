@@ -446,8 +446,9 @@ begin atomic
         on piece.n = strpos('0123456789abcdef', digit.hex);
 end;
 
--- How many microseconds the slowest of the trial texts takes. The best of three times counts, so that other load of
--- the machine hardly matters. A text that takes more than a millisecond ends the trial.
+-- How many microseconds the slowest of the trial texts takes. The best of three times counts, and the best of ten for a
+-- text that seems too slow, so that other load of the machine hardly matters. A text that takes more than a millisecond
+-- ends the trial.
 create or replace function svc.reading_us(p_pattern text)
 returns integer
 language plpgsql
@@ -455,6 +456,7 @@ volatile
 set search_path = pg_catalog, pg_temp
 as $$
 declare
+    most     constant integer := (svc.most_reading_us()).one;
     sample   text;
     began_at timestamptz;
     taken    integer;
@@ -465,12 +467,12 @@ begin
     perform '' ~* p_pattern;
     for sample in select * from svc.trial_texts(p_pattern) loop
         best := null;
-        for attempt in 1 .. 3 loop
+        for attempt in 1 .. 10 loop
             began_at := clock_timestamp();
             perform sample ~* p_pattern;
             taken := 1000000 * extract(epoch from clock_timestamp() - began_at);
             best := least(best, taken);
-            exit when best <= slowest;
+            exit when best <= slowest or attempt >= 3 and best <= most;
         end loop;
         slowest := greatest(slowest, best);
         exit when slowest > 1000;
@@ -480,11 +482,12 @@ end
 $$;
 
 -- The longest time of a trial (svc.reading_us), for one expression and for all of a person together. A usual
--- expression takes 10. With the second, a read of 600 different titles of 1,024 letters spends 0.9 s on them.
+-- expression takes 10, and one of 255 equal letters 140, or twice that beside other work. With the second, a read of
+-- 600 different titles of 1,024 letters spends 0.9 s on them.
 create or replace function svc.most_reading_us(out one integer, out together integer)
 language sql
 immutable
-return row (250, 1500);
+return row (400, 1500);
 
 -- Why a rule is invalid; null: it is valid. An expression is tried first (0017_default_rules.sql says
 -- what it must not contain, which bounds the time of the trial): not_one, if Postgres cannot parse it, and too_slow,
