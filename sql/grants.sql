@@ -316,7 +316,9 @@ grant select, insert, delete
        activity.app_timeline,
        activity.attention
     to svc_worker;
-grant update (detour_label, detour_count, detour_returned, detour_ms, detour_last, detour_away, away, rules)
+grant update (detour_label, detour_count, detour_returned, detour_ms, detour_last, detour_away, away, rules),
+      update (streak_started, streak_ended, streak_reason, streak_broken, streak_gap, streak_breaker_app),
+      update (streak_breaker_category, streak_productive, streak_top_app, streak_top_category, streak_apps)
     on activity.attention
     to svc_worker;
 grant select, insert, update (marked_at), delete on activity.attention_due to svc_worker;

@@ -4,10 +4,12 @@ All are computed on the whole timeline. A range selects switches and streaks and
 cuts through one.
 """
 
-from collections.abc import Mapping
-from datetime import timedelta
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
+from uuid import UUID
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -23,9 +25,17 @@ from resourceserver.api.bodies import (
     Timestamp,
 )
 from resourceserver.api.endpoint import Answers, Endpoint, Further
-from resourceserver.api.parameters import FixedList, Instant, InstantRange
+from resourceserver.api.parameters import (
+    FIRST_ROW,
+    FixedList,
+    Instant,
+    InstantRange,
+    cursor,
+    parse_instant,
+)
 from resourceserver.timeline import metrics
-from shared import queries
+from resourceserver.timeline.normal import percent
+from shared import pipeline, queries
 from shared.pipeline import Step
 
 _HERE: Final = Path(__file__).parent
@@ -306,12 +316,145 @@ class SwitchCostsBody(Body):
 
 
 _SWITCHES: Final = "measured_switches"
+_REST: Final = "streaks_in_rest"
+_KEPT: Final = "kept_streaks"
+_STATEMENTS: Final = {
+    _REST: pipeline.statement(SQL[_REST]),
+    _KEPT: pipeline.statement(SQL[_KEPT]),
+    _SWITCHES: metrics.STATEMENTS[_SWITCHES],
+}
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_LONGEST: Final = 5
+_MOST_BREAKS: Final = 100
 
 
-def _steps(_: Mapping[str, Any], answers: Answers) -> dict[str, Step]:
+def _streaks(values: Mapping[str, Any], answers: Answers) -> dict[str, Step]:
+    """Return the statements about streaks: those that begin in spans that are kept, and all others."""
+    query = answers["query"]
+    spans = {name: query[name] for name in ("firsts", "lasts", "starts", "ends")}
+    page = {"limit": 0, "cursor_at": FIRST_ROW[0]}
+    own = page | {name: values[name] for name in ("from", "to", *page) if name in values} | spans
+    names = (_REST, _KEPT) if query["firsts"] else (_REST,)
+    return {name: (_STATEMENTS[name], own) for name in names}
+
+
+def _parts(answers: Answers) -> list[dict[str, Any]]:
+    """Return the answers about streaks, none of which is in two of them."""
+    return [answers[name] for name in (_REST, _KEPT) if name in answers]
+
+
+def _lines(answers: Answers) -> list[dict[str, Any]]:
+    """Return the streaks of all parts that have a line, the newest first."""
+    lines = [line for part in _parts(answers) for line in part["lines"]]
+    return sorted(lines, key=itemgetter("started_ms"), reverse=True)
+
+
+def _row(line: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a streak from its line, with all members of LongStreak."""
+    return {
+        "started_at": _instant(line["started_ms"]),
+        "ended_at": _instant(line["ended_ms"]),
+        "duration_ms": line["ended_ms"] - line["started_ms"],
+        "productive_ms": line["productive_ms"],
+        "top_app": line["top_app"],
+        "top_category": line["top_category"],
+        "app_count": line["app_count"],
+        "broken_by": {
+            "reason": line["reason"],
+            "at": _instant(line["broken_ms"]),
+            "app": line["breaker_app"],
+            "category": line["breaker_category"],
+            "gap_ms": line["gap_ms"],
+        },
+    }
+
+
+def _instant(at_ms: int) -> str:
+    """Return an instant in milliseconds since 1970 as answers have it."""
+    at = _EPOCH + timedelta(milliseconds=at_ms)
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _page(answers: Answers) -> dict[str, Any]:
+    """Return the streaks of a page, the newest first, with the members of a list."""
+    limit = answers[_REST]["limit"]
+    found = [line for line in _lines(answers) if line["is_on_page"]]
+    rows = [
+        # The number of switches comes later.
+        {name: row.get(name) for name in FocusStreak.model_fields}
+        for row in map(_row, found[:limit])
+    ]
+    has_more = len(found) > limit
+    return {
+        "data": rows,
+        "count": len(rows),
+        "limit": limit,
+        "has_more": has_more,
+        "next_cursor": cursor_after(rows[-1]) if has_more else None,
+    }
+
+
+def cursor_after(streak: Mapping[str, Any]) -> str:
+    """Return the cursor of the page after a streak. No two streaks have the same start, so it needs no id."""
+    return cursor(parse_instant(streak["started_at"]), str(UUID(int=0)))
+
+
+def _longest(answers: Answers) -> list[dict[str, Any]]:
+    """Return the longest streaks, the longest first, and of two the older one."""
+    rows = sorted(map(_row, _lines(answers)), key=itemgetter("started_at"))
+    return sorted(rows, key=itemgetter("duration_ms"), reverse=True)[:_LONGEST]
+
+
+def _totals(answers: Answers) -> dict[str, Any]:
+    """Return the totals of all parts."""
+    totals = [part["totals"] for part in _parts(answers)]
+    count, focus_ms = (sum(each[name] for each in totals) for name in ("streak_count", "focus_ms"))
+    return {
+        "streak_count": count,
+        "focus_ms": focus_ms,
+        "longest_ms": max(each["longest_ms"] for each in totals),
+        "average_ms": _average(focus_ms, count),
+    }
+
+
+def _average(whole: int, count: int) -> int | None:
+    """Return the average in whole milliseconds, rounded half up; None of nothing."""
+    return (2 * whole + count) // (2 * count) if count else None
+
+
+def _breaks(answers: Answers) -> list[dict[str, Any]]:
+    """Return the reasons for the ends of streaks, the most frequent first."""
+    sums: dict[tuple[Any, ...], list[int]] = {}
+    for part in _parts(answers):
+        for row in part["breakers"]:
+            counted = sums.setdefault((row["reason"], row["app"], row["category"]), [0, 0])
+            counted[0] += row["count"]
+            counted[1] += row["lasted_ms"]
+    broken = sum(count for count, _ in sums.values())
+    rows = [
+        {
+            "reason": reason,
+            "app": app,
+            "category": category,
+            "count": count,
+            "percent": percent(count, broken),
+            "average_before_ms": _average(lasted_ms, count),
+        }
+        for (reason, app, category), (count, lasted_ms) in sums.items()
+    ]
+
+    def place(row: dict[str, Any]) -> tuple[Any, ...]:
+        # The order of Python's texts is that of their bytes. Only pauses have no application.
+        names = (row["reason"], row["app"] or "", row["category"] or "")
+        return (-row["count"], -row["average_before_ms"], *names)
+
+    return sorted(rows, key=place)
+
+
+def _next_switches(_: Mapping[str, Any], answers: Answers) -> dict[str, Step]:
     """Return the statement that counts the switches within the streaks of a page."""
     # The newest streak comes first, and slots are in order of time.
-    streaks = answers["query"]["data"][::-1]
+    streaks = [] if _SWITCHES in answers else _page(answers)["data"][::-1]
     slots = {
         "dates": [streak["started_at"][:10] for streak in streaks],
         "starts": [streak["started_at"] for streak in streaks],
@@ -321,18 +464,66 @@ def _steps(_: Mapping[str, Any], answers: Answers) -> dict[str, Step]:
     return {_SWITCHES: (metrics.STATEMENTS[_SWITCHES], values)} if streaks else {}
 
 
-def _finish(answers: Answers) -> dict[str, Any]:
+def _page_with_switches(answers: Answers) -> dict[str, Any]:
     """Return the streaks of a page with the number of switches in each."""
-    body: dict[str, Any] = answers["query"]
+    page = _page(answers)
     if _SWITCHES in answers:
         counts = answers[_SWITCHES]["days"]["app_switches"][::-1]
-        for streak, count in zip(body["data"], counts, strict=True):
+        for streak, count in zip(page["data"], counts, strict=True):
             streak["switch_count"] = count or 0
-    return body
+    return page
 
 
-SWITCHES_OF_STREAKS: Final = Further({_SWITCHES: metrics.STATEMENTS[_SWITCHES]}, _steps, _finish)
-"""The further statement of a query that has streaks of focus as ``data``."""
+def _focus_streaks(answers: Answers) -> dict[str, Any]:
+    """Return the body of focus-streaks."""
+    return {
+        "range": answers["query"]["range"],
+        "definition": _DEFINITION,
+        "totals": _totals(answers),
+        **_page_with_switches(answers),
+    }
+
+
+def _focus_breaks(answers: Answers) -> dict[str, Any]:
+    """Return the body of focus-breaks."""
+    longest, breaks = _longest(answers), _breaks(answers)
+    return {
+        "range": answers["query"]["range"],
+        "totals": _totals(answers),
+        "longest": _only(LongestStreak, longest),
+        "longest_streaks": longest,
+        "broken_count": sum(row["count"] for row in breaks),
+        "data": breaks[:_MOST_BREAKS],
+    }
+
+
+def _focus(answers: Answers) -> dict[str, Any]:
+    """Return what both have, for the tool about focus."""
+    page = _page_with_switches(answers)
+    return {
+        "totals": _totals(answers),
+        "longest": _only(LongestStreak, _longest(answers)),
+        "breakers": _breaks(answers),
+        "data": page["data"],
+        "has_more": page["has_more"],
+        "truncated": page["has_more"],
+    }
+
+
+def _only(model: type[Body], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """Return the members of ``model`` of the first row; None without one."""
+    return {name: rows[0][name] for name in model.model_fields} if rows else None
+
+
+_DEFINITION: Final = {
+    "min_streak_ms": 600_000,
+    "idle_gap_ms": 300_000,
+    "distraction_ms": 30_000,
+    "neutral_tolerance_ms": 120_000,
+}
+
+FOCUS: Final = Further(_STATEMENTS, _streaks, _focus, _next_switches)
+"""The further statements of ``usable_spans`` for streaks of focus, a page of them, and their ends."""
 
 ENDPOINTS: Final = [
     Endpoint(
@@ -352,8 +543,8 @@ ENDPOINTS: Final = [
         summary="Streaks of focus, the newest first, and what broke each.",
         params=StreakPage,
         body=FocusStreaksBody,
-        query=SQL["focus_streaks"],
-        further=SWITCHES_OF_STREAKS,
+        query=SQL["usable_spans"],
+        further=Further(_STATEMENTS, _streaks, _focus_streaks, _next_switches),
     ),
     Endpoint(
         name="focus_breaks",
@@ -362,7 +553,10 @@ ENDPOINTS: Final = [
         summary="What broke streaks of focus, the most frequent reason first.",
         params=InstantRange,
         body=FocusBreaksBody,
-        query=SQL["focus_breaks"],
+        query=SQL["usable_spans"],
+        further=Further(
+            {name: _STATEMENTS[name] for name in (_REST, _KEPT)}, _streaks, _focus_breaks
+        ),
     ),
     Endpoint(
         name="switch_costs",

@@ -354,19 +354,159 @@ select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_
   from wanted
 --include end_of_answer
 
+-- name: usable_spans
+-- The longest spans of days within a range that can be used for what categories decide (kept.sql), none within another
+-- one. Statements after this one read streaks of focus from them, and the rest of the range from its days.
+--include answer
+with
+--include categories
+--include rules_digest
+wanted as (
+    select %(from)s::timestamptz as starts_at,
+           %(to)s::timestamptz as ends_at,
+           -- No span is shorter than eight days.
+           case
+               when %(to)s::timestamptz - %(from)s::timestamptz >= interval '8 days'
+                   then (select text from rules_digest)
+               else ''
+           end as rules
+),
+--include kept_spans
+rest as (
+    select lower(rest) as starts_at,
+           upper(rest) as ends_at
+      from wanted
+     cross join lateral unnest(
+               tstzmultirange(tstzrange(wanted.starts_at, wanted.ends_at))
+                   - coalesce((select range_agg(tstzrange(starts_at, ends_at)) from kept), '{}')
+                   -- A streak that began before the range may last into it.
+                   + tstzmultirange(
+                       tstzrange(
+                           wanted.starts_at,
+                           least(wanted.starts_at + interval '1 millisecond', wanted.ends_at)
+                       )
+                   )
+           ) as rest
+)
+select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_at)) as range,
+       array(select first from kept order by first) as firsts,
+       array(select last from kept order by first) as lasts,
+       array(select svc.instant(starts_at) from rest order by starts_at) as starts,
+       array(select svc.instant(ends_at) from rest order by starts_at) as ends
+  from wanted
+--include end_of_answer
+
+-- fragment: range_of_streaks
+-- `range_ms`: the range that is asked for, and the start of a page's newest streak.
+-- gives: range_ms (before, ends, starts)
+range_ms as materialized (
+    select (extract(epoch from %(from)s::timestamptz) * 1000)::bigint as starts,
+           (extract(epoch from %(to)s::timestamptz) * 1000)::bigint as ends,
+           (extract(epoch from %(cursor_at)s::timestamptz) * 1000)::bigint as before
+),
+
 -- fragment: overlapping_streaks
--- `overlapping`: the streaks of focus that overlap the range of `requested`. `total`: the time in the range that they
--- fill. The statement begins `with recursive`.
--- needs: requested (ends_at, starts_at)
--- gives: total (average_ms, focus_ms, longest_ms, streak_count)
--- gives: names (apps, categories)
--- gives: label_map (apps, categories, ids, scores)
--- gives: overlapping (breaker_label, broken_ms, clipped_ms, ended_ms, ends, gap_ms, labels, reason, started_ms,
---     starts)
-requested_ms as materialized (
-    select (extract(epoch from starts_at) * 1000)::bigint as starts,
-           (extract(epoch from ends_at) * 1000)::bigint as ends
-      from requested
+-- `overlapping`: the streaks of `streak` that overlap the range. `total`: the time in the range that they fill. `breaker`:
+-- the reasons for their ends, each with the application that broke them. `listed_streak`: those of the page, one more, and
+-- the five longest, with the segments that they have in `streak`, if any.
+-- needs: range_ms (before, ends, starts)
+-- needs: streak (breaker_app, breaker_category, ended_ms, reason, started_ms)
+-- gives: total (focus_ms, longest_ms, streak_count)
+-- gives: breaker (app, category, count, lasted_ms, reason)
+-- gives: listed_streak (ended_ms, ends, is_on_page, labels, started_ms, starts)
+overlapping as materialized (
+    select streak.*,
+           streak.started_ms < range_ms.before as is_on_page,
+           least(streak.ended_ms, range_ms.ends) - greatest(streak.started_ms, range_ms.starts) as clipped_ms
+      from streak
+     cross join range_ms
+     where streak.started_ms < range_ms.ends
+       and streak.ended_ms > range_ms.starts
+),
+total as (
+    select count(*) as streak_count,
+           coalesce(sum(clipped_ms), 0)::bigint as focus_ms,
+           coalesce(max(clipped_ms), 0) as longest_ms
+      from overlapping
+),
+breaker as (
+    select reason,
+           breaker_app as app,
+           breaker_category as category,
+           count(*) as count,
+           sum(ended_ms - started_ms)::bigint as lasted_ms
+      from overlapping
+     where reason in ('distraction', 'neutral', 'idle')
+     group by reason,
+              breaker_app,
+              breaker_category
+),
+listed_streak as materialized (
+    select *
+      from overlapping
+     where started_ms in (
+               (
+                   select started_ms
+                     from overlapping
+                    where is_on_page
+                    order by started_ms desc
+                    limit %(limit)s::bigint + 1
+               )
+               union all
+               (
+                   select started_ms
+                     from overlapping
+                    order by ended_ms - started_ms desc,
+                             started_ms
+                    limit 5
+               )
+           )
+),
+
+-- fragment: answer_of_streaks
+-- What is known of the streaks of `overlapping`, as attention.py adds it up, with a line about each of `described_streak`.
+-- needs: breaker (app, category, count, lasted_ms, reason)
+-- needs: described_streak (app_count, breaker_app, breaker_category, broken_ms, ended_ms, gap_ms, is_on_page, productive_ms,
+--     reason, started_ms, top_app, top_category)
+-- needs: total (focus_ms, longest_ms, streak_count)
+line as (
+    select is_on_page,
+           started_ms,
+           ended_ms,
+           productive_ms,
+           top_app,
+           top_category,
+           app_count,
+           reason,
+           broken_ms,
+           breaker_app,
+           breaker_category,
+           gap_ms
+      from described_streak
+)
+select (select row_to_json(total) from total) as totals,
+       (select coalesce(json_agg(breaker), '[]') from breaker) as breakers,
+       (select coalesce(json_agg(line), '[]') from line) as lines,
+       %(limit)s::bigint as limit
+
+-- name: streaks_in_rest
+-- The streaks of focus that overlap some stretches of a range, except those that begin in the spans of it between these:
+-- what they add up to, the newest before a cursor, and the longest ones, each whole and with the reason for its end.
+--include answer
+with recursive
+--include range_of_streaks
+span_edges as (
+    select array(
+               select (extract(epoch from edge.date::timestamp at time zone 'UTC') * 1000)::bigint
+                 from unnest(%(firsts)s::date[], %(lasts)s::date[]) as span (first, last)
+                cross join lateral (values (span.first), (span.last + 1)) as edge (date)
+                order by 1
+           ) as ms
+),
+requested as (
+    select starts_at,
+           ends_at
+      from unnest(%(starts)s::timestamptz[], %(ends)s::timestamptz[]) as rest (starts_at, ends_at)
 ),
 --include reach_of_streaks
 --include timeline_days
@@ -374,241 +514,74 @@ requested_ms as materialized (
 --include rule_inputs_in_days
 --include decided_category
 --include decided_labels
---include streaks
-overlapping as (
-    select streak.*,
-           least(streak.ended_ms, requested_ms.ends) - greatest(streak.started_ms, requested_ms.starts)
-               as clipped_ms
-      from streak
-     cross join requested_ms
-     where streak.started_ms < requested_ms.ends
-       and streak.ended_ms > requested_ms.starts
-       and requested_ms.starts < requested_ms.ends
+--include walked_streaks
+known_streak as (
+    select walked_streak.*,
+           (select apps from names)[(select apps from label_map)[breaker.place]] as breaker_app,
+           (select categories from names)[(select categories from label_map)[breaker.place]] as breaker_category
+      from walked_streak
+     cross join lateral width_bucket(breaker_label, (select ids from label_map)) as breaker (place)
+     where mod(width_bucket(started_ms, (select ms from span_edges)), 2) = 0
 ),
-total as (
-    select count(*) as streak_count,
-           coalesce(sum(clipped_ms), 0)::bigint as focus_ms,
-           coalesce(max(clipped_ms), 0) as longest_ms,
-           round(avg(clipped_ms))::bigint as average_ms
-      from overlapping
-),
-
--- fragment: streak_breakers
--- `broken`: the streaks of `overlapping` that were broken; one that lasts until the end of the data was not. `breaker`:
--- the reasons, each with the application in use. `longest`: the longest streak, whole. Needs the fragment
--- `overlapping_streaks`.
--- needs: label_map (apps, categories, ids)
--- needs: names (apps, categories)
--- needs: overlapping (breaker_label, ended_ms, reason, started_ms)
--- gives: broken (app, category, lasted_ms, reason)
--- gives: breaker (app, average_before_ms, category, count, percent, reason)
--- gives: longest (duration_ms, ended_at, started_at)
-broken as (
-    select overlapping.reason,
-           (select apps from names)[(select apps from label_map)[breaker.place]] as app,
-           (select categories from names)[(select categories from label_map)[breaker.place]] as category,
-           overlapping.ended_ms - overlapping.started_ms as lasted_ms
-      from overlapping
-     cross join lateral width_bucket(overlapping.breaker_label, (select ids from label_map)) as breaker (place)
-     where overlapping.reason in ('distraction', 'neutral', 'idle')
-),
-breaker as (
-    select reason,
-           app,
-           category,
-           count(*) as count,
-           svc.percent(count(*), (select count(*) from broken)) as percent,
-           round(avg(lasted_ms))::bigint as average_before_ms
-      from broken
-     group by reason,
-              app,
-              category
-),
-longest as (
-    select svc.instant(timestamptz 'epoch' + started_ms * interval '1 millisecond') as started_at,
-           svc.instant(timestamptz 'epoch' + ended_ms * interval '1 millisecond') as ended_at,
-           ended_ms - started_ms as duration_ms
-      from overlapping
-     order by ended_ms - started_ms desc,
-              started_ms
-     limit 1
-),
--- fragment: lines_of_streaks
--- `streak_line`: what an answer has about each of `listed_streak`, which are some of `overlapping`. Needs the fragment
--- `overlapping_streaks`.
--- needs: label_map (apps, categories, ids, scores)
--- needs: listed_streak (breaker_label, broken_ms, ended_ms, ends, gap_ms, labels, reason, started_ms, starts)
--- needs: names (apps, categories)
--- gives: streak_line (app_count, broken_by, duration_ms, ended_at, productive_ms, started_at, started_ms, top_app,
---     top_category)
-part as materialized (
-    select listed_streak.started_ms,
-           (select apps from label_map)[segment.place] as app,
-           (select categories from label_map)[segment.place] as category,
-           (select scores from label_map)[segment.place] as score,
-           segment.own_ms
-      from listed_streak
-     cross join lateral (
-               select width_bucket(label_id, (select ids from label_map)) as place,
-                      ends_ms - starts_ms as own_ms
-                 from unnest(listed_streak.labels, listed_streak.starts, listed_streak.ends)
-                          as own (label_id, starts_ms, ends_ms)
-               -- Without it, each label would be searched for at each use of its place.
-               offset 0
-           ) as segment
-),
-used as (
-    select started_ms,
-           app,
-           category,
-           sum(own_ms) as own_ms,
-           sum(own_ms) filter (where score >= 1) as productive_ms
-      from part
-     group by grouping sets ((started_ms, app), (started_ms, category))
-),
-top as (
-    select started_ms,
-           (array_agg(app order by own_ms desc, app) filter (where app is not null))[1] as app,
-           (array_agg(category order by own_ms desc, category) filter (where category is not null))[1]
-               as category,
-           count(app) as app_count,
-           (sum(productive_ms) filter (where category is not null))::bigint as productive_ms
-      from used
-     group by started_ms
-),
-streak_line as (
-    select listed_streak.started_ms,
-           svc.instant(timestamptz 'epoch' + listed_streak.started_ms * interval '1 millisecond') as started_at,
-           svc.instant(timestamptz 'epoch' + listed_streak.ended_ms * interval '1 millisecond') as ended_at,
-           listed_streak.ended_ms - listed_streak.started_ms as duration_ms,
-           top.productive_ms,
-           (select apps from names)[top.app] as top_app,
-           (select categories from names)[top.category] as top_category,
-           top.app_count,
-           json_build_object(
-               'reason', listed_streak.reason,
-               'at', svc.instant(timestamptz 'epoch' + listed_streak.broken_ms * interval '1 millisecond'),
-               'app', (select apps from names)[(select apps from label_map)[breaker.place]],
-               'category', (select categories from names)[(select categories from label_map)[breaker.place]],
-               'gap_ms', listed_streak.gap_ms
-           ) as broken_by
-      from listed_streak
-      join top using (started_ms)
-     cross join lateral width_bucket(listed_streak.breaker_label, (select ids from label_map)) as breaker (place)
-),
-
--- fragment: page_of_streaks
--- `list_row`: the streaks of a page as lines of the answer, each with the reason for its end. Another statement counts
--- the switches in each of them (attention.py). Needs the fragment `overlapping_streaks`.
--- needs: label_map (apps, categories, ids, scores)
--- needs: names (apps, categories)
--- needs: overlapping (breaker_label, broken_ms, ended_ms, ends, gap_ms, labels, reason, started_ms, starts)
--- gives: list_row (at, id, line)
-listed_streak as (
-    select *
-      from overlapping
-     where started_ms < (extract(epoch from %(cursor_at)s::timestamptz) * 1000)::bigint
-     order by started_ms desc
-     limit %(limit)s::bigint + 1
-),
---include lines_of_streaks
-list_row as (
-    -- No two streaks have the same start, so the cursor needs no id.
-    select timestamptz 'epoch' + streak_line.started_ms * interval '1 millisecond' as at,
-           uuid '00000000-0000-0000-0000-000000000000' as id,
-           row_to_json(line) as line
-      from streak_line
-     cross join lateral (
-               select streak_line.started_at,
-                      streak_line.ended_at,
-                      streak_line.duration_ms,
-                      streak_line.productive_ms,
-                      streak_line.top_app,
-                      streak_line.top_category,
-                      streak_line.app_count,
-                      null::bigint as switch_count,
-                      streak_line.broken_by
-           ) as line
-),
-
--- name: focus_streaks
--- Streaks of focus that overlap a range, the newest first, each whole and with the reason for its end; and the time
--- in the range that they fill.
---include answer
-with recursive requested as (
-    select %(from)s::timestamptz as starts_at,
-           %(to)s::timestamptz as ends_at
-),
+--include streak_ends
 --include overlapping_streaks
---include page_of_streaks
---include page
-select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_at)) as range,
-       json_build_object(
-           'min_streak_ms', 600000,
-           'idle_gap_ms', 300000,
-           'distraction_ms', 30000,
-           'neutral_tolerance_ms', 120000
-       ) as definition,
-       (select row_to_json(total) from total) as totals,
-       page.*
-  from page
- cross join requested
+--include use_in_streaks
+described_streak as (
+    select *
+      from listed_streak
+      join use_in_streak using (started_ms)
+),
+--include answer_of_streaks
 --include end_of_answer
 
--- name: focus_breaks
--- What broke the streaks of focus that overlap a range, the most frequent reason first, and the longest streaks.
+-- name: kept_streaks
+-- The same of the streaks that begin in given spans, all of which can be used.
 --include answer
-with recursive requested as (
-    select %(from)s::timestamptz as starts_at,
-           %(to)s::timestamptz as ends_at
+with
+--include range_of_streaks
+span as materialized (
+    select kept.*
+      from unnest(%(firsts)s::date[], %(lasts)s::date[]) as given (first, last)
+      join activity.attention as kept
+        on kept.user_id = %(user_id)s
+       and kept.first = given.first
+       and kept.last = given.last
 ),
+known_streak as (
+    select span.first,
+           streak.*
+      from span
+     cross join lateral unnest(
+               span.streak_started,
+               span.streak_ended,
+               span.streak_reason,
+               span.streak_broken,
+               span.streak_gap,
+               span.streak_breaker_app,
+               span.streak_breaker_category
+           ) with ordinality as streak (
+               started_ms,
+               ended_ms,
+               known_reason,
+               broken_ms,
+               known_gap_ms,
+               breaker_app,
+               breaker_category,
+               n
+           )
+),
+--include streak_ends
 --include overlapping_streaks
---include streak_breakers
-listed_streak as (
-    select *
-      from overlapping
-     order by ended_ms - started_ms desc,
-              started_ms
-     limit 5
+described_streak as (
+    select listed_streak.*,
+           span.streak_productive[listed_streak.n] as productive_ms,
+           span.streak_top_app[listed_streak.n] as top_app,
+           span.streak_top_category[listed_streak.n] as top_category,
+           span.streak_apps[listed_streak.n] as app_count
+      from listed_streak
+      join span using (first)
 ),
---include lines_of_streaks
-listed as (
-    select row_to_json(breaker) as line,
-           row_number() over (
-               order by count desc,
-                        average_before_ms desc,
-                        reason,
-                        app collate "C",
-                        category collate "C"
-           ) as place
-      from breaker
-)
-select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_at)) as range,
-       (select row_to_json(total) from total) as totals,
-       (select row_to_json(longest) from longest) as longest,
-       (
-           select coalesce(
-                      json_agg(
-                          json_build_object(
-                              'started_at', started_at,
-                              'ended_at', ended_at,
-                              'duration_ms', duration_ms,
-                              'productive_ms', productive_ms,
-                              'top_app', top_app,
-                              'top_category', top_category,
-                              'app_count', app_count,
-                              'broken_by', broken_by
-                          )
-                          order by duration_ms desc,
-                                   started_ms
-                      ),
-                      '[]'
-                  )
-             from streak_line
-       ) as longest_streaks,
-       (select count(*) from broken) as broken_count,
-       (select coalesce(json_agg(line order by place), '[]') from listed where place <= 100) as data
-  from requested
+--include answer_of_streaks
 --include end_of_answer
 
 -- name: switch_costs

@@ -454,9 +454,9 @@ def part(endpoints: Iterable[Endpoint], endpoint: str, **other: Any) -> Part:
     return Part(declared.query, **(usual | other))
 
 
-def load(path: Path, *fragments: Path) -> dict[str, str]:
-    """Return the statements of a tool's file by name, which may use the fragments of ``frame.sql``."""
-    return queries.load(_FRAME, *fragments, path)
+def load(*paths: Path) -> dict[str, str]:
+    """Return the statements of a tool's files by name, which may use the fragments of ``frame.sql``."""
+    return queries.load(_FRAME, *paths)
 
 
 _COMMON: Final = ("range", "tz", "generated_at", "data_gaps", "removed_before")

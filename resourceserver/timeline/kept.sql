@@ -1,4 +1,4 @@
--- What is kept of switches and detours: spans of days, which are months of UTC and thirds of months.
+-- What is kept of switches, detours and streaks of focus: spans of days, which are months of UTC and thirds of months.
 -- Each is made of the timelines of its days (sql/migrations/0050_attention.sql). A span is used while these timelines
 -- are those that it was made of and none of their days is marked. For what categories decide, the rules have to be
 -- those that it was made with as well. So a read needs only the segments of the rest of its range, and its answer is
@@ -17,7 +17,7 @@ rules_digest as materialized (
     select md5(
                concat_ws(
                    E'\n\n',
-                   '1',
+                   '2',
                    (
                        select string_agg(
                                   concat_ws(E'\t', category_rule_id, field, match, pattern, category),

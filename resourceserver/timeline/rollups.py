@@ -226,7 +226,7 @@ async def check(worker: Connection, user_id: UUID) -> AsyncGenerator[Difference]
                     yield Difference(*row)
             for begin, end in await _read(worker, user_id, "spans", month):
                 span = {"from": begin, "to": end, "most": _MOST_DIFFERENCES}
-                for name in ("check_span", "check_detours"):
+                for name in ("check_span", "check_streaks", "check_detours"):
                     for row in await _read(worker, user_id, name, span):
                         yield Difference(*row)
 
@@ -347,7 +347,7 @@ async def _make_spans(
                 *(
                     (statement, each)
                     for each in days
-                    for statement in ("forget_span", "make_span", "add_detours")
+                    for statement in ("forget_span", "make_span", "add_streaks", "add_detours")
                 ),
             )
             if len(spans) < left.at_once:

@@ -1751,8 +1751,89 @@ span_detours as (
      where not exists (select from marked_day)
 ),
 
+-- fragment: span_streaks
+-- `span_streaks`: the columns of activity.attention about streaks of focus for a span of days, and the digest of rules that
+-- they were computed with; no row if a day that they need is marked.
+-- gives: span_streaks (rules, streak_apps, streak_breaker_app, streak_breaker_category, streak_broken, streak_ended,
+--     streak_gap, streak_productive, streak_reason, streak_started, streak_top_app, streak_top_category)
+--include span_days
+--include categories
+--include rules_digest
+--include rule_inputs_in_days
+--include decided_category
+--include decided_labels
+--include walked_streaks
+listed_streak as materialized (
+    select walked_streak.*
+      from walked_streak
+     cross join requested_ms
+     where started_ms >= requested_ms.starts
+       and started_ms < requested_ms.ends
+),
+--include use_in_streaks
+span_streaks as (
+    select coalesce(array_agg(started_ms order by started_ms), '{}') as streak_started,
+           coalesce(array_agg(ended_ms order by started_ms), '{}') as streak_ended,
+           coalesce(array_agg(known_reason order by started_ms), '{}') as streak_reason,
+           coalesce(array_agg(broken_ms order by started_ms), '{}') as streak_broken,
+           coalesce(array_agg(known_gap_ms order by started_ms), '{}') as streak_gap,
+           coalesce(
+               array_agg((select apps from names)[(select apps from label_map)[breaker.place]] order by started_ms),
+               '{}'
+           ) as streak_breaker_app,
+           coalesce(
+               array_agg(
+                   (select categories from names)[(select categories from label_map)[breaker.place]] order by started_ms
+               ),
+               '{}'
+           ) as streak_breaker_category,
+           coalesce(array_agg(productive_ms order by started_ms), '{}') as streak_productive,
+           coalesce(array_agg(top_app order by started_ms), '{}') as streak_top_app,
+           coalesce(array_agg(top_category order by started_ms), '{}') as streak_top_category,
+           coalesce(array_agg(app_count::integer order by started_ms), '{}') as streak_apps,
+           (select text from rules_digest) as rules
+      from listed_streak
+      join use_in_streak using (started_ms)
+     cross join lateral width_bucket(breaker_label, (select ids from label_map)) as breaker (place)
+    having not exists (select from marked_day)
+),
+
+-- fragment: stored_by_rules
+-- `stored`: the columns of `computed` as they are stored for a span of days, if it can be used with the same rules.
+-- `expected`: the same as they should be.
+-- needs: computed (rules)
+-- gives: expected (key, row)
+-- gives: stored (key, row)
+stored as (
+    select jsonb_build_object('grain', 0, 'at', attention.first || ' to ' || attention.last) as key,
+           jsonb_object_agg(stored_column.key, stored_column.value) as row
+      from activity.attention
+      join computed using (rules)
+     cross join lateral jsonb_each(to_jsonb(attention)) as stored_column (key, value)
+     where attention.user_id = %(user_id)s
+       and attention.first = %(from)s
+       and attention.last = %(to)s
+       and attention.read_computed_at = array(
+               select computed_at
+                 from activity.app_timeline
+                where user_id = %(user_id)s
+                  and date between attention.read_first and attention.read_last
+                order by date
+           )
+       and to_jsonb(computed) ? stored_column.key
+     group by attention.first,
+              attention.last
+),
+expected as (
+    select stored.key,
+           to_jsonb(computed) as row
+      from computed
+     cross join stored
+),
+
 -- name: make_span
--- Inserts a span of days, of which nothing is kept, without its detours; nothing if a day that it needs is marked.
+-- Inserts a span of days, of which nothing is kept, without its streaks and detours; nothing if a day that it needs is
+-- marked.
 with recursive
 --include span_row
 row as (
@@ -1793,8 +1874,35 @@ select %(user_id)s,
        before
   from row
 
+-- name: add_streaks
+-- Adds the streaks of focus of a span that has been inserted.
+with recursive
+--include span_streaks
+row as (
+    select *
+      from span_streaks
+)
+update activity.attention
+   set streak_started = row.streak_started,
+       streak_ended = row.streak_ended,
+       streak_reason = row.streak_reason,
+       streak_broken = row.streak_broken,
+       streak_gap = row.streak_gap,
+       streak_breaker_app = row.streak_breaker_app,
+       streak_breaker_category = row.streak_breaker_category,
+       streak_productive = row.streak_productive,
+       streak_top_app = row.streak_top_app,
+       streak_top_category = row.streak_top_category,
+       streak_apps = row.streak_apps,
+       rules = row.rules
+  from row
+ where attention.user_id = %(user_id)s
+   and attention.first = %(from)s
+   and attention.last = %(to)s
+
 -- name: add_detours
--- Adds the detours of a span that has been inserted.
+-- Adds the detours of a span whose streaks have been added. If the rules have changed since, the span cannot be used, and
+-- the mark that the change has set makes it again.
 with recursive
 --include span_detours
 row as (
@@ -1809,7 +1917,7 @@ update activity.attention
        detour_last = row.detour_last,
        detour_away = row.detour_away,
        away = row.away,
-       rules = row.rules
+       rules = case when attention.rules = row.rules then row.rules else '' end
   from row
  where attention.user_id = %(user_id)s
    and attention.first = %(from)s
@@ -1835,11 +1943,14 @@ computed as materialized (
 ),
 stored as (
     select jsonb_build_object('grain', 0, 'at', computed.first || ' to ' || computed.last) as key,
-           to_jsonb(attention) - 'user_id' - 'rules' - 'away' - 'detour_label' - 'detour_count' - 'detour_returned'
-               - 'detour_ms' - 'detour_last' - 'detour_away' as row
+           jsonb_object_agg(stored_column.key, stored_column.value) as row
       from activity.attention
       join computed using (first, last, read_computed_at)
+     cross join lateral jsonb_each(to_jsonb(attention)) as stored_column (key, value)
      where attention.user_id = %(user_id)s
+       and to_jsonb(computed) ? stored_column.key
+     group by computed.first,
+              computed.last
 ),
 expected as (
     select jsonb_build_object('grain', 0, 'at', computed.first || ' to ' || computed.last) as key,
@@ -1847,6 +1958,17 @@ expected as (
       from computed
      where exists (select from stored)
 ),
+--include differences
+
+-- name: check_streaks
+-- The same for streaks of focus.
+with recursive
+--include span_streaks
+computed as materialized (
+    select *
+      from span_streaks
+),
+--include stored_by_rules
 --include differences
 
 -- name: check_detours
@@ -1857,35 +1979,5 @@ computed as materialized (
     select *
       from span_detours
 ),
-stored as (
-    select jsonb_build_object('grain', 0, 'at', attention.first || ' to ' || attention.last) as key,
-           jsonb_build_object(
-               'detour_label', attention.detour_label,
-               'detour_count', attention.detour_count,
-               'detour_returned', attention.detour_returned,
-               'detour_ms', attention.detour_ms,
-               'detour_last', attention.detour_last,
-               'detour_away', attention.detour_away,
-               'away', attention.away,
-               'rules', attention.rules
-           ) as row
-      from activity.attention
-      join computed using (rules)
-     where attention.user_id = %(user_id)s
-       and attention.first = %(from)s
-       and attention.last = %(to)s
-       and attention.read_computed_at = array(
-               select computed_at
-                 from activity.app_timeline
-                where user_id = %(user_id)s
-                  and date between attention.read_first and attention.read_last
-                order by date
-           )
-),
-expected as (
-    select stored.key,
-           to_jsonb(computed) as row
-      from computed
-     cross join stored
-),
+--include stored_by_rules
 --include differences

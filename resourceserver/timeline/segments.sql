@@ -3,7 +3,7 @@
 --
 --     `reach_of_switches` or `reach_of_streaks`, `timeline_days`, `categories`, `rule_inputs_in_days`,
 --     `decided_category`, `decided_labels`, and those of `walked_segments`, `walked_switches`, `switches`,
---     `streaks`, `placed_segments` and `detours` that it uses.
+--     `walked_streaks`, `streak_ends`, `use_in_streaks`, `placed_segments` and `detours` that it uses.
 --
 -- It begins `with recursive`. A statement about days includes `switched` and `focused` instead, which include these.
 -- All times are in milliseconds since 1970, and timestamps only in answers, since intervals cost several times as
@@ -567,52 +567,147 @@ segments as (
            ) as stretch
 ),
 
--- fragment: streaks
--- `streak`: the streaks of focus (svc.focus_streaks) in `segments`, each whole even if only a part lies in the range,
--- with its segments, the reason for its end, and the label that broke it, if one did. Streaks outside the range of
--- `requested` may be wrong or missing; those that overlap it are right. Needs the fragment `decided_labels`.
+-- fragment: walked_streaks
+-- `walked_streak`: the streaks of focus (svc.focus_streaks) in `segments`, each whole even if only a part lies in the
+-- range, with its segments, the reason for its end, the moment of it, and the label that broke it, if one did. The reason
+-- is null where the days that were read do not show it. Streaks outside the range of `requested` may be wrong or missing;
+-- those that overlap it are right. Needs the fragment `decided_labels`.
 -- needs: label_map (ids, scores)
--- needs: reach (last)
+-- needs: reach (first)
 -- needs: timeline_day (count, date, date_ms, ends, is_continued, labels, last_end, starts)
--- gives: streak (breaker_label, broken_ms, ended_ms, ends, gap_ms, labels, reason, started_ms, starts)
+-- gives: walked_streak (breaker_label, broken_ms, ended_ms, ends, known_gap_ms, known_reason, labels, started_ms, starts)
 --include segments
--- The first use of an application after the last of these days. A pause lies before it, because nothing crosses the
--- end of that day.
-followed as materialized (
-    select (extract(epoch from started_at) * 1000)::bigint as at_ms
-      from activity.app_session
-     where user_id = %(user_id)s
-       and started_at >= (select (last + 1)::timestamp at time zone 'UTC' from reach)
-       and ended_at > started_at
-       and not idle
-     order by started_at
-     limit 1
+-- No row of `segments` says what follows the last one of a stretch of days.
+stretches as (
+    select array_agg((first - date '1970-01-01') * bigint '86400000' order by first) as starts
+      from reach
 ),
+walked_streak as materialized (
+    select started_ms,
+           ended_ms,
+           labels,
+           starts,
+           ends,
+           breaker_label,
+           case when breaker_ms is not null then coalesce(broken_by, 'idle') end as known_reason,
+           case when broken_by <> 'idle' then breaker_ms else paused_ms end as broken_ms,
+           case when coalesce(broken_by, 'idle') = 'idle' then breaker_ms - paused_ms end as known_gap_ms
+      from (
+               select segments.labels[first_position:last_position] as labels,
+                      segments.starts[first_position:last_position] as starts,
+                      segments.ends[first_position:last_position] as ends,
+                      base_ms + segments.starts[first_position] as started_ms,
+                      base_ms + segments.ends[last_position] as ended_ms,
+                      walk.reason as broken_by,
+                      case when walk.reason <> 'idle' then segments.labels[breaker_position] end as breaker_label,
+                      coalesce(
+                          base_ms + segments.starts[breaker_position],
+                          case
+                              when width_bucket(next_ms, stretches.starts)
+                                   = width_bucket(base_ms + segments.ends[cardinality(segments.ends)] - 1, stretches.starts)
+                                  then next_ms
+                          end
+                      ) as breaker_ms,
+                      base_ms + segments.ends[coalesce(breaker_position - 1, cardinality(segments.ends))] as paused_ms
+                 from segments
+                cross join stretches
+                cross join lateral svc.focus_streaks(segments.starts, segments.ends, segments.scores) as walk
+           ) as ended_streak
+),
+
+-- fragment: streak_ends
+-- `streak`: the streaks of `known_streak`, each with the reason for its end. Where it was not known, the first use after
+-- the streak decides. On a day without a mark the timeline has it too, even if sessions of that day have been removed.
+-- needs: known_streak (breaker_app, breaker_category, broken_ms, ended_ms, known_gap_ms, known_reason, started_ms)
+-- gives: streak (breaker_app, breaker_category, broken_ms, ended_ms, gap_ms, reason, started_ms)
 streak as (
-    select walked_streak.*,
+    select known_streak.*,
            coalesce(
-               broken_by,
+               known_streak.known_reason,
                case
-                   when breaker_ms is not null then 'idle'
-                   when extract(epoch from now()) * 1000 - paused_ms < 300000 then 'ongoing'
+                   when following.at_ms is not null then 'idle'
+                   when extract(epoch from now()) * 1000 - known_streak.broken_ms < 300000 then 'ongoing'
                    else 'end_of_data'
                end
            ) as reason,
-           case when broken_by <> 'idle' then breaker_ms else paused_ms end as broken_ms,
-           case when coalesce(broken_by, 'idle') = 'idle' then breaker_ms - paused_ms end as gap_ms
-      from (
-               select labels[first_position:last_position] as labels,
-                      starts[first_position:last_position] as starts,
-                      ends[first_position:last_position] as ends,
-                      base_ms + starts[first_position] as started_ms,
-                      base_ms + ends[last_position] as ended_ms,
-                      walk.reason as broken_by,
-                      case when walk.reason <> 'idle' then labels[breaker_position] end as breaker_label,
-                      coalesce(base_ms + starts[breaker_position], next_ms, (select at_ms from followed)) as breaker_ms,
-                      base_ms + ends[coalesce(breaker_position - 1, cardinality(ends))] as paused_ms
-                 from segments
-                cross join lateral svc.focus_streaks(segments.starts, segments.ends, segments.scores) as walk
-           ) as walked_streak
+           coalesce(known_streak.known_gap_ms, following.at_ms - known_streak.broken_ms) as gap_ms
+      from known_streak
+     cross join lateral (
+               select min(first_use.at_ms) as at_ms
+                 from (
+                          select timestamptz 'epoch' + known_streak.broken_ms * interval '1 millisecond' as at,
+                                 ((timestamptz 'epoch' + known_streak.broken_ms * interval '1 millisecond') at time zone 'UTC')::date
+                                     as date
+                           where known_streak.known_reason is null
+                          offset 0
+                      ) as pause
+                cross join lateral (
+                          (
+                              select (extract(epoch from started_at) * 1000)::bigint as at_ms
+                                from activity.app_session
+                               where user_id = %(user_id)s
+                                 and started_at > pause.at
+                                 and ended_at > started_at
+                                 and not idle
+                               order by started_at
+                               limit 1
+                          )
+                           union all
+                          (
+                              select (date - date '1970-01-01') * bigint '86400000' + starts[1]
+                                from activity.app_timeline
+                               where user_id = %(user_id)s
+                                 and date > pause.date
+                                 and date not in (select date from activity.rollup_due where user_id = %(user_id)s)
+                               order by date
+                               limit 1
+                          )
+                      ) as first_use
+           ) as following
+),
+
+-- fragment: use_in_streaks
+-- `use_in_streak`: what was used in each of `listed_streak`, and for how long. Needs the fragment `decided_labels`.
+-- needs: label_map (apps, categories, ids, scores)
+-- needs: listed_streak (ends, labels, started_ms, starts)
+-- needs: names (apps, categories)
+-- gives: use_in_streak (app_count, productive_ms, started_ms, top_app, top_category)
+part as materialized (
+    select listed_streak.started_ms,
+           (select apps from label_map)[segment.place] as app,
+           (select categories from label_map)[segment.place] as category,
+           (select scores from label_map)[segment.place] as score,
+           segment.own_ms
+      from listed_streak
+     cross join lateral (
+               select width_bucket(label_id, (select ids from label_map)) as place,
+                      ends_ms - starts_ms as own_ms
+                 from unnest(listed_streak.labels, listed_streak.starts, listed_streak.ends)
+                          as own (label_id, starts_ms, ends_ms)
+               -- Without it, each label would be searched for at each use of its place.
+               offset 0
+           ) as segment
+),
+used as (
+    select started_ms,
+           app,
+           category,
+           sum(own_ms) as own_ms,
+           sum(own_ms) filter (where score >= 1) as productive_ms
+      from part
+     group by grouping sets ((started_ms, app), (started_ms, category))
+),
+use_in_streak as (
+    select started_ms,
+           (select apps from names)[(array_agg(app order by own_ms desc, app) filter (where app is not null))[1]]
+               as top_app,
+           (select categories from names)[
+               (array_agg(category order by own_ms desc, category) filter (where category is not null))[1]
+           ] as top_category,
+           count(app) as app_count,
+           (sum(productive_ms) filter (where category is not null))::bigint as productive_ms
+      from used
+     group by started_ms
 ),
 
 -- fragment: detours

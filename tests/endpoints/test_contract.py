@@ -148,9 +148,10 @@ def with_parameter(*names: str) -> pytest.MarkDecorator:
 
 
 UNUSED: Final = {
-    # No two switches begin at one instant, nor do two streaks, so their cursors need no id.
+    # No two switches begin at one instant, so their cursor needs no id.
     "context_switches": {"cursor_id"},
-    "focus_streaks": {"cursor_id"},
+    # These are of the statements about streaks, which follow the query.
+    "focus_streaks": {"cursor", "cursor_at", "cursor_id", "limit"},
     # What decides which statements follow the query.
     "goals": {"include_history", "include_current"},
     "hourly": {"include_unreported"},

@@ -549,7 +549,10 @@ PRIVILEGES = {
         "activity.attention": (
             "DELETE INSERT SELECT UPDATE(away) UPDATE(detour_away) UPDATE(detour_count)"
             " UPDATE(detour_label) UPDATE(detour_last) UPDATE(detour_ms) UPDATE(detour_returned)"
-            " UPDATE(rules)"
+            " UPDATE(rules) UPDATE(streak_apps) UPDATE(streak_breaker_app)"
+            " UPDATE(streak_breaker_category) UPDATE(streak_broken) UPDATE(streak_ended)"
+            " UPDATE(streak_gap) UPDATE(streak_productive) UPDATE(streak_reason)"
+            " UPDATE(streak_started) UPDATE(streak_top_app) UPDATE(streak_top_category)"
         ),
         "activity.attention_due": "DELETE INSERT SELECT UPDATE(marked_at)",
         "activity.category_rule": "SELECT",

@@ -1,13 +1,14 @@
-"""What is kept of switches and detours: it changes no answer, and is used while it is right."""
+"""What is kept of switches, detours and streaks: it changes no answer, and is used while it is right."""
 
 import asyncio
 import hashlib
 import random
 import re
 from collections.abc import Callable
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any, LiteralString
+from zoneinfo import ZoneInfo
 
 import psycopg
 import pytest
@@ -27,6 +28,7 @@ Answers = list[dict[str, Any]]
 
 SWITCHES = "/api/v1/analytics/context-switches"
 BREAKS = "/api/v1/analytics/focus-breaks"
+STREAKS = "/api/v1/analytics/focus-streaks"
 COSTS = "/api/v1/analytics/switch-costs"
 FIRST = datetime(2025, 4, 18, tzinfo=UTC)
 DAYS = 80
@@ -36,6 +38,14 @@ KINDS = [
     *(("Code", "Writing"), ("Feed", "News"), ("Chess", "Games")),
 ]
 NO_ID = "00000000-0000-0000-0000-000000000000"
+ZONES = [
+    "UTC",
+    "Europe/Berlin",
+    "America/Los_Angeles",
+    "Asia/Kolkata",
+    "Pacific/Apia",
+    "Australia/Lord_Howe",
+]
 
 
 def life(seed: int) -> list[Session]:
@@ -68,11 +78,19 @@ def ranges(seed: int, count: int) -> list[tuple[datetime, datetime]]:
     for _ in range(count):
         start = FIRST + timedelta(milliseconds=chance.randrange(40 * 86_400_000))
         found.append((start, start + timedelta(milliseconds=chance.randrange(40 * 86_400_000))))
+        # Local days.
+        zone = ZoneInfo(chance.choice(ZONES))
+        day = FIRST.date() + timedelta(days=chance.randrange(50))
+        first, last = (
+            datetime.combine(each, time(), zone).astimezone(UTC)
+            for each in (day, day + timedelta(days=chance.randrange(60)))
+        )
+        found.append((first, last))
     return found
 
 
 def answers(api: TestClient, person: Person, seed: int = 1, count: int = 8) -> Answers:
-    """Return what all three say of some ranges."""
+    """Return what all of them say of some ranges: seven answers of each."""
     found = []
     for start, end in ranges(seed, count):
         days = {"start": start.isoformat(), "end": end.isoformat()}
@@ -80,7 +98,9 @@ def answers(api: TestClient, person: Person, seed: int = 1, count: int = 8) -> A
         for at in (start, start + (end - start) / 2, None):
             page = {} if at is None else {"cursor": cursor(at, NO_ID)}
             found.append(ask(api, person, SWITCHES, **days, **page))
-        found += [ask(api, person, path, **days) for path in (BREAKS, COSTS)]
+        found += [ask(api, person, path, **days) for path in (BREAKS, COSTS, STREAKS)]
+        page = {"cursor": cursor(start + (end - start) / 3, NO_ID)}
+        found.append(ask(api, person, STREAKS, **days, **page))
     return found
 
 
@@ -109,7 +129,9 @@ SPOIL: LiteralString = """
     update activity.attention
        set tracked_ms = 1,
            switch_count = array(select 1000 from unnest(switch_count)),
-           detour_count = array(select 1000 from unnest(detour_count))
+           detour_count = array(select 1000 from unnest(detour_count)),
+           streak_productive = array(select 1000 from unnest(streak_productive)),
+           streak_reason = array(select 'neutral' from unnest(streak_reason))
 """
 
 
@@ -142,8 +164,102 @@ def test_spans_are_used(api: TestClient, owner: Owner, alice: Person, busy: None
 
     spoiled = answers(api, alice)
 
-    # A list, and streaks of focus, are read from days.
-    assert [n for n in range(5) if spoiled[n] != right[n]] == [0, 4]
+    # A list of switches is read from days. No streak is on the second page of streaks, and it has totals.
+    assert [n for n in range(6) if spoiled[n] != right[n]] == [0, 3, 4, 5]
+
+
+@pytest.mark.parametrize("seed", [4, 5])
+def test_answers_are_the_same_with_and_without_spans_where_days_are_marked(
+    api: TestClient, owner: Owner, alice: Person, make_rollups: MakeRollups, seed: int
+) -> None:
+    add_sessions(owner, alice, life(seed))
+    make_rollups()
+    chance = random.Random(seed)
+    for _ in range(2):
+        owner.execute(
+            "insert into activity.rollup_due (user_id, date) values (%s, %s) on conflict do nothing",
+            [alice.user_id, FIRST.date() + timedelta(days=chance.randrange(DAYS))],
+        )
+
+    def asked() -> Answers:
+        return answers(api, alice, seed)
+
+    assert asked() == without_spans(owner, asked)
+
+
+def test_streaks_at_the_edges_of_spans_are_whole_and_counted_once(
+    api: TestClient, owner: Owner, alice: Person, make_rollups: MakeRollups
+) -> None:
+    # Twenty minutes of productive work over the midnights before 1, 11 and 21 May and 1 June.
+    midnights = [datetime(2025, 5, day, tzinfo=UTC) for day in (1, 11, 21)]
+    midnights.append(datetime(2025, 6, 1, tzinfo=UTC))
+    starts = [since_epoch((at - timedelta(minutes=10)).isoformat()) for at in midnights]
+    add_sessions(
+        owner,
+        alice,
+        [
+            Session(f"{at}", "laptop", "Code", at, at + 20 * MINUTE, category="Development")
+            for at in starts
+        ],
+    )
+    make_rollups()
+    assert (date(2025, 5, 1), date(2025, 5, 31)) in spans(owner)
+
+    month = {"start": "2025-05-01T00:00:00Z", "end": "2025-06-01T00:00:00Z"}
+    breaks = ask(api, alice, BREAKS, **month)
+    streaks = ask(api, alice, STREAKS, **month)
+
+    assert breaks["totals"] == {
+        "streak_count": 4,
+        "focus_ms": 60 * MINUTE,
+        "longest_ms": 20 * MINUTE,
+        "average_ms": 15 * MINUTE,
+    }
+    assert [row["started_at"] for row in streaks["data"]] == [
+        "2025-05-31T23:50:00.000Z",
+        "2025-05-20T23:50:00.000Z",
+        "2025-05-10T23:50:00.000Z",
+        "2025-04-30T23:50:00.000Z",
+    ]
+    assert {row["duration_ms"] for row in streaks["data"]} == {20 * MINUTE}
+
+
+def test_the_pause_after_the_last_streak_of_a_span_ends_with_the_next_use(
+    api: TestClient, owner: Owner, alice: Person, make_rollups: MakeRollups
+) -> None:
+    def work(key: str, at: str) -> Session:
+        start = since_epoch(at)
+        return Session(key, "laptop", "Code", start, start + 20 * MINUTE, category="Development")
+
+    add_sessions(owner, alice, [work("1", "2025-05-04T09:00:00+00:00")])
+    make_rollups()
+    made = owner.execute("select first, last, read_computed_at from activity.attention").fetchall()
+    month = {"start": "2025-05-01T00:00:00Z", "end": "2025-06-01T00:00:00Z"}
+
+    def broken_by() -> tuple[Any, Any]:
+        (row,) = ask(api, alice, STREAKS, **month)["data"]
+        return row["broken_by"]["reason"], row["broken_by"]["gap_ms"]
+
+    before = broken_by()
+    add_sessions(owner, alice, [work("2", "2025-07-04T09:00:00+00:00")])
+    # As ingest does, which marks this day alone.
+    owner.execute("delete from activity.rollup_due where date <> '2025-07-04'")
+    marked = broken_by()
+    make_rollups()
+    # Its session is removed because of its age, and its timeline stays.
+    owner.execute("delete from activity.app_session where idempotency_key = '2'")
+    owner.execute("delete from activity.rollup_due")
+    rolled_up = broken_by()
+
+    gap_ms = (61 * 1440 - 20) * MINUTE
+    assert (before, marked, rolled_up) == (
+        ("end_of_data", None),
+        ("idle", gap_ms),
+        ("idle", gap_ms),
+    )
+    kept = owner.execute("select first, last, read_computed_at from activity.attention").fetchall()
+    assert len(made) == 2
+    assert all(span in kept for span in made), "they were not made again"
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -159,10 +275,10 @@ def test_a_page_after_all_switches_has_the_totals_of_a_page_with_them(
     found = answers(api, alice, seed)
 
     whole = ("range", "definition", "pairs", "totals")
-    assert [[page[name] for name in whole] for page in found[0::5]] == [
-        [page[name] for name in whole] for page in found[2::5]
+    assert [[page[name] for name in whole] for page in found[0::7]] == [
+        [page[name] for name in whole] for page in found[2::7]
     ]
-    assert all(page["data"] == [] for page in found[0::5])
+    assert all(page["data"] == [] for page in found[0::7])
     assert found[2]["data"] != []
 
 
@@ -208,9 +324,11 @@ def test_changed_rules_make_spans_again(
 
     right = without_spans(owner, asked)
     found = asked()
-    # Switches do not depend on rules, and detours are not those of spoiled spans.
-    assert found[4::5] == right[4::5] != before[4::5]
-    assert found[0::5] != right[0::5]
+    # Switches do not depend on rules, and detours and streaks are not those of spoiled spans.
+    assert found[4::7] == right[4::7] != before[4::7]
+    assert found[3::7] == right[3::7] != before[3::7]
+    assert found[5::7] == right[5::7]
+    assert found[0::7] != right[0::7]
     assert is_marked(owner)
     make_rollups()
     assert not is_marked(owner)
@@ -402,7 +520,7 @@ def test_no_span_is_made_of_a_marked_day(
 
 
 def test_the_digest_of_rules_has_a_number_for_the_statements_that_decide() -> None:
-    """A change of these statements changes kept detours: give it the next number in `rules_digest`."""
+    """A change of these changes kept detours and streaks: give it the next number in `rules_digest`."""
     here = Path(rollups.__file__).parent
     named = {
         block.name: block.text
@@ -417,10 +535,12 @@ def test_the_digest_of_rules_has_a_number_for_the_statements_that_decide() -> No
     deciding = [
         *(named[name] for name in ("categories", "category_candidates", "decided_category")),
         *(named[name] for name in ("decided_labels", "placed_segments", "detours")),
+        *(named[name] for name in ("segments", "walked_streaks", "use_in_streaks")),
         *(DEFINITIONS[name] for name in ("svc.matches", "svc.category_of_site")),
+        DEFINITIONS["svc.focus_streaks"],
     ]
     number = re.search(r"E'\\n\\n',\n *'(\d+)',", named["rules_digest"])
 
     assert number is not None
     text = "\n".join(code(each) for each in deciding)
-    assert (number[1], hashlib.sha256(text.encode()).hexdigest()[:16]) == ("1", "d42cd9e1edd3fc93")
+    assert (number[1], hashlib.sha256(text.encode()).hexdigest()[:16]) == ("2", "aa26412a4fc63fb2")

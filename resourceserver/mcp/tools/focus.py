@@ -1,13 +1,9 @@
 """The tool get_focus: streaks of focus, what broke them, and switches."""
 
-from pathlib import Path
 from typing import Any, Final, Literal
-from uuid import UUID
 
 from pydantic import Field, StrictBool
 
-from resourceserver import endpoints, timeline
-from resourceserver.api import parameters
 from resourceserver.api.bodies import Body, Count, Milliseconds, Percent, Timestamp
 from resourceserver.api.parameters import Listed
 from resourceserver.endpoints import attention
@@ -22,23 +18,11 @@ from resourceserver.mcp import tool
 from resourceserver.mcp.arguments import Arguments, InPeriod, Paged
 from resourceserver.mcp.tool import ENTRY, ROWS, Page, Part, Tool
 
-_ENDPOINTS: Final = Path(endpoints.__file__).parent
-_TIMELINE: Final = Path(timeline.__file__).parent
-SQL: Final = tool.load(
-    Path(__file__).with_name("focus.sql"),
-    _TIMELINE / "timeline.sql",
-    _TIMELINE / "segments.sql",
-    _TIMELINE / "kept.sql",
-    _ENDPOINTS / "attention.sql",
-)
+SQL: Final = tool.load()
 
 MOST_STREAKS: Final = 5
 MOST_BREAKERS: Final = 5
 MOST_PAIRS: Final = 5
-
-
-_NO_ID: Final = str(UUID(int=0))
-"""No two streaks have the same start, so their cursor needs no id."""
 
 
 class Focus(Paged, InPeriod):
@@ -97,23 +81,27 @@ class FocusAnswer(Page):
     """The newest 20; empty unless include_switches is true."""
 
 
-def _is_first_page(given: Arguments) -> bool:
-    return isinstance(given, Focus) and given.cursor is None
+def _lists_switches(given: Arguments) -> bool:
+    return isinstance(given, Focus) and given.cursor is None and given.include_switches
+
+
+def _counts_switches(given: Arguments) -> bool:
+    return isinstance(given, Focus) and given.cursor is None and not given.include_switches
 
 
 def _most_frequent(answer: dict[str, Any]) -> dict[str, Any]:
-    switching = answer.pop("context_switches")
-    is_listed = answer.pop("include_switches")
+    listed, counted = answer.pop("context_switches"), answer.pop("counted_switches")
+    switching = listed or counted
     for streak in answer["data"]:
-        streak["cursor"] = parameters.cursor(parameters.parse_instant(streak["started_at"]), _NO_ID)
+        streak["cursor"] = attention.cursor_after(streak)
     if switching is None:
         return answer | {"totals": None, "longest": None, "breakers": None}
     return answer | {
         "breakers": answer["breakers"][:MOST_BREAKERS],
         "switch_totals": switching["totals"],
         "pairs": switching["pairs"][:MOST_PAIRS],
-        "switches": switching["data"] if is_listed else [],
-        "truncated": answer["truncated"] or (is_listed and switching["has_more"]),
+        "switches": switching["data"],
+        "truncated": answer["truncated"] or switching["has_more"],
     }
 
 
@@ -129,13 +117,20 @@ TOOLS: Final = [
         answer=FocusAnswer,
         frame=SQL["period"],
         parts=(
-            Part(SQL["get_focus"], further=attention.SWITCHES_OF_STREAKS),
+            Part(attention.SQL["usable_spans"], further=attention.FOCUS),
             # Streaks come in pages, and switches do not.
             tool.part(
                 attention.ENDPOINTS,
                 "context_switches",
-                is_wanted=_is_first_page,
+                is_wanted=_lists_switches,
                 own=Listed().values() | {"limit": ROWS},
+            ),
+            # The same without a list, which is kept for long periods.
+            Part(
+                attention.SQL["switch_totals"],
+                name="counted_switches",
+                is_wanted=_counts_switches,
+                own={"limit": 0},
             ),
         ),
         finish=_most_frequent,
