@@ -273,6 +273,13 @@ begin
           from activity.rollup_due
          where not is_left_raw
          union all
+        -- Spans of days are made in turns of the same kind. What failed is dated into the future.
+        select 'rollups',
+               user_id,
+               marked_at
+          from activity.attention_due
+         where marked_at <= now()
+         union all
         select 'summaries',
                user_id,
                marked_at

@@ -16,7 +16,7 @@ from shared import SCHEMA_VERSION
 from shared.listening import Address
 from shared.settings import Settings
 from tests import processes
-from tests.conftest import Connect, Person
+from tests.conftest import Connect, Person, person
 from tests.monitoring.scraping import neighbouring_ports, scrape, value
 from tests.waiting import wait_for
 
@@ -60,6 +60,26 @@ def test_marks_and_turns_that_wait_are_counted_by_kind(
         ("rollups", 2, 20, 2, 0, 3),
         ("visits", 1, 1, 0, 0, 0),
     ]
+
+
+def test_people_whose_spans_are_to_be_made_are_counted_with_those_of_rollups(
+    connect_as: Connect, owner: Rows, alice: Person, bob: Person
+) -> None:
+    carol = person(owner, "carol")
+    mark(owner, ("activity", "rollup_due"), alice, "2025-10-20", "-10 min")
+    for marked_person, marked in ((alice, "-5 min"), (bob, "-30 min"), (carol, "10 min")):
+        owner.execute(
+            "insert into activity.attention_due (user_id, marked_at)"
+            " values (%s, now() + %s::interval)",
+            [marked_person.user_id, marked],
+        )
+
+    rows = connect_as("worker").execute(
+        "select kind, people_marked, round(oldest_mark_s / 60) from svc.work_waiting(%s)",
+        [SCHEMA_VERSION],
+    )
+
+    assert rows.fetchall() == [("rollups", 2, 30)]
 
 
 def test_what_nobody_waits_for_is_0_and_what_is_not_known_is_left_out(
