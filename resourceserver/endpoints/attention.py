@@ -326,6 +326,7 @@ _STATEMENTS: Final = {
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LONGEST: Final = 5
 _MOST_BREAKS: Final = 100
+_STREAK: Final = tuple(FocusStreak.model_fields)
 
 
 def _streaks(values: Mapping[str, Any], answers: Answers) -> dict[str, Step]:
@@ -375,13 +376,18 @@ def _instant(at_ms: int) -> str:
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+def _on_page(answers: Answers) -> list[dict[str, Any]]:
+    """Return the lines of a page and one more if there are more, the newest streak first."""
+    found = [line for line in _lines(answers) if line["is_on_page"]]
+    return found[: answers[_REST]["limit"] + 1]
+
+
 def _page(answers: Answers) -> dict[str, Any]:
     """Return the streaks of a page, the newest first, with the members of a list."""
-    limit = answers[_REST]["limit"]
-    found = [line for line in _lines(answers) if line["is_on_page"]]
+    limit, found = answers[_REST]["limit"], _on_page(answers)
     rows = [
         # The number of switches comes later.
-        {name: row.get(name) for name in FocusStreak.model_fields}
+        {name: row.get(name) for name in _STREAK}
         for row in map(_row, found[:limit])
     ]
     has_more = len(found) > limit
@@ -401,8 +407,11 @@ def cursor_after(streak: Mapping[str, Any]) -> str:
 
 def _longest(answers: Answers) -> list[dict[str, Any]]:
     """Return the longest streaks, the longest first, and of two the older one."""
-    rows = sorted(map(_row, _lines(answers)), key=itemgetter("started_at"))
-    return sorted(rows, key=itemgetter("duration_ms"), reverse=True)[:_LONGEST]
+    lines = sorted(
+        _lines(answers),
+        key=lambda line: (line["started_ms"] - line["ended_ms"], line["started_ms"]),
+    )
+    return list(map(_row, lines[:_LONGEST]))
 
 
 def _totals(answers: Answers) -> dict[str, Any]:
@@ -453,15 +462,15 @@ def _breaks(answers: Answers) -> list[dict[str, Any]]:
 
 def _next_switches(_: Mapping[str, Any], answers: Answers) -> dict[str, Step]:
     """Return the statement that counts the switches within the streaks of a page."""
+    if _SWITCHES in answers:
+        return {}
     # The newest streak comes first, and slots are in order of time.
-    streaks = [] if _SWITCHES in answers else _page(answers)["data"][::-1]
-    slots = {
-        "dates": [streak["started_at"][:10] for streak in streaks],
-        "starts": [streak["started_at"] for streak in streaks],
-        "ends": [streak["ended_at"] for streak in streaks],
-    }
+    lines = _on_page(answers)[: answers[_REST]["limit"]][::-1]
+    starts = [_instant(line["started_ms"]) for line in lines]
+    ends = [_instant(line["ended_ms"]) for line in lines]
+    slots = {"dates": [start[:10] for start in starts], "starts": starts, "ends": ends}
     values = metrics.values(["app_switches"], slots)
-    return {_SWITCHES: (metrics.STATEMENTS[_SWITCHES], values)} if streaks else {}
+    return {_SWITCHES: (metrics.STATEMENTS[_SWITCHES], values)} if lines else {}
 
 
 def _page_with_switches(answers: Answers) -> dict[str, Any]:
