@@ -35,8 +35,9 @@ from resourceserver.timeline import rollups
 from shared import database, tokens
 from shared.scopes import SCOPES
 from shared.settings import Settings, read_secrets
-from tests import citus, pooler, replica
+from tests import citus, copies, pooler, replica
 from tests.client import AppClient
+from tests.workers import Original
 
 # How many examples a property is tried with: by `make test`, by .ci/run once more, and by `make proof`, which
 # draws others each time. The first two draw the same ones, so that a change fails for a reason of its own.
@@ -133,13 +134,29 @@ SERVER = Server()
 
 
 class WorkerSetup:
-    """Tells each parallel worker where the server of this run is."""
+    """Starts the server and the workers of a parallel run, and tells each worker where the server is."""
+
+    def __init__(self) -> None:
+        self.original: Original | None = None
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_setupnodes(self, config: pytest.Config, specs: Any) -> None:
+        """Start the server while the process that is copied for each worker imports the tests."""
+        if copies.ARE_POSSIBLE:
+            self.original = Original(config.invocation_params.args)
+            for spec in specs:
+                spec.python = self.original.program
+        SERVER.start()
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        """Start the server before the first worker, and hand its whereabouts over."""
-        SERVER.start()
+        """Hand over where the server is."""
         node.workerinput["server"] = SERVER.whereabouts
+
+    def pytest_unconfigure(self) -> None:
+        """End the process that was copied."""
+        if self.original is not None:
+            self.original.end()
 
 
 def pytest_xdist_auto_num_workers() -> int:

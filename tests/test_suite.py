@@ -1,6 +1,7 @@
 """The suite itself: a run leaves nothing behind, and limits the time of each test."""
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -10,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from tests import copies
 from tests.waiting import wait_for
+from tests.workers import Original
 
 HERE = Path(__file__).parent
 
@@ -71,3 +74,54 @@ def test_an_interrupted_run_leaves_no_server_and_no_directory(
     assert postmaster is not None, output.read_text()
     wait_for(lambda: not Path(f"/proc/{postmaster}").exists(), "the server to be gone")
     assert list(directory.glob("svc-test-*")) == []
+
+
+@pytest.fixture
+def original() -> Iterator[Original]:
+    """A process that has imported a file of tests."""
+    if not copies.ARE_POSSIBLE:
+        pytest.skip("a copy needs Linux")
+    chosen = Original([str(HERE / "test_glossary.py")])
+    yield chosen
+    chosen.end()
+
+
+def worker(original: Original, line: str) -> "subprocess.Popen[str]":
+    """Start what xdist starts for a worker, with the Python that the worker runs."""
+    command = [*shlex.split(original.program), "-u", "-c", line]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def test_a_worker_has_imported_the_tests_before_it_runs(original: Original) -> None:
+    line = "import sys; print(sys.stdin.read(), 'tests.test_glossary' in sys.modules, sys.argv)"
+
+    with worker(original, line) as program:
+        printed, _ = program.communicate("input", timeout=60)
+
+    assert printed == "input True ['-c']\n"
+
+
+def test_a_worker_ends_with_the_program_that_stands_for_it(original: Original) -> None:
+    line = "import os, time; print(os.getpid(), flush=True); time.sleep(100)"
+
+    with worker(original, line) as program:
+        assert program.stdout is not None
+        copy = int(program.stdout.readline())
+        program.kill()
+
+    assert copy != program.pid
+    wait_for(lambda: not Path(f"/proc/{copy}").exists(), "the worker to be gone")
+
+
+def test_a_worker_that_is_killed_ends_its_program_and_no_other(original: Original) -> None:
+    line = "import os; print(os.getpid(), flush=True); input(); print('alive')"
+
+    with worker(original, line) as first, worker(original, line) as second:
+        assert first.stdout is not None
+        assert second.stdout is not None
+        os.kill(int(first.stdout.readline()), signal.SIGKILL)
+        first.wait(timeout=60)
+        second.stdout.readline()
+        printed, _ = second.communicate("\n", timeout=60)
+
+    assert printed == "alive\n"
