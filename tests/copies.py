@@ -4,8 +4,8 @@ Importing takes most of the processor time of a command, and half of what the st
 is a process like any other: with an environment, a directory, files, a session and an exit status of its own.
 What replaces itself by another program, and what begins worker processes, is started as a process instead.
 
-One such process serves a process of the tests, from the first command on. It ends with the tests, however
-they end, since that closes its socket.
+One such process serves a process of the tests, from the first command on, or all workers of a parallel run. It
+ends with the tests, however they end, since that closes its socket.
 """
 
 import array
@@ -62,7 +62,7 @@ class Copy:
         self.returncode: int | None = None
         self._control, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with other:
-            socket.send_fds(_original(), [b"\0"], [other.fileno()])
+            socket.send_fds(original(), [b"\0"], [other.fileno()])
         (self.pid,) = _NUMBER.unpack(self._control.recv(_NUMBER.size))
         targets = [0, 1, 2, *pass_fds]
         request = [list(command), dict(env), str(cwd or Path.cwd()), targets, change]
@@ -112,7 +112,7 @@ def run(
 
 
 @cache
-def _original() -> socket.socket:
+def original() -> socket.socket:
     """Start the process that is copied; return the socket that takes a socket for each copy."""
     requests, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with other:

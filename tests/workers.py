@@ -139,6 +139,10 @@ def _main(descriptor: int, path: Sequence[str], arguments: Sequence[str]) -> Non
     importlib.import_module("pytest").main(list(arguments))
     # Otherwise each copy would write the rest of its output.
     sys.stdout.flush()
+    # One for all workers, since these are copies of this process.
+    copies = importlib.import_module("tests.copies")
+    if copies.ARE_POSSIBLE:
+        copies.original()
     # What the workers collect again is freed, and the rest left out of all garbage collections, which would
     # copy its memory.
     gc.unfreeze()
