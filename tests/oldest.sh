@@ -29,13 +29,16 @@ finish() {
 }
 trap finish EXIT
 
+# As tests/conftest.py starts the embedded one, which has no JIT compilation. The service's roles have none either
+# (sql/roles.sql), but the connections of the tests' own login would.
+fast="-c jit=off -c fsync=off -c synchronous_commit=off -c full_page_writes=off"
 as_server "$binaries/initdb" -D "$scratch/data" -U postgres -A trust -E UTF8 --locale=C.UTF-8 > /dev/null
 as_server "$binaries/pg_ctl" -D "$scratch/data" -l "$scratch/log" -w start \
-    -o "-c listen_addresses='' -c unix_socket_directories=$scratch -c fsync=off -c max_connections=200" > /dev/null
+    -o "-c listen_addresses='' -c unix_socket_directories=$scratch -c max_connections=480 $fast" > /dev/null
 as_server "$binaries/psql" -q -h "$scratch" -U postgres -d postgres \
     -c "create role tester login createrole createdb"
 chmod 755 "$scratch"
 
 # Random examples say more of the queries than of the server, and were tried on the newer one.
 TEST_DATABASE_URL="host=$scratch user=tester dbname=postgres" \
-    .venv/bin/python -m pytest -n 2 -m "not hypothesis" "$@"
+    PYTHONDONTWRITEBYTECODE= .venv/bin/pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not hypothesis" "$@"
