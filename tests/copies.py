@@ -4,8 +4,8 @@ Importing takes most of the processor time of a command, and half of what the st
 is a process like any other: with an environment, a directory, files, a session and an exit status of its own.
 What replaces itself by another program, and what begins worker processes, is started as a process instead.
 
-One such process serves a process of the tests, from the first command on, or all workers of a parallel run. It
-ends with the tests, however they end, since that closes its socket.
+One such process serves a process of the tests, from the first command on, or all workers of a parallel run.
+It ends with the tests, however they end, since that closes its socket.
 """
 
 import array

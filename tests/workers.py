@@ -35,7 +35,7 @@ class Original:
 
     def __init__(self, arguments: Sequence[str]) -> None:
         """Start it; it collects what the arguments of pytest name."""
-        # Whoever can write to the socket can run code, and nobody else can reach a directory of this kind.
+        # The process runs what comes through the socket, so no other account may reach its directory.
         self._directory = tempfile.TemporaryDirectory(prefix="svc-test-")
         address = str(Path(self._directory.name) / "socket")
         with closing(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)) as listener:

@@ -25,7 +25,6 @@ from tests.endpoints.timeline import (
     owned_ms,
     percent,
 )
-from tests.examples import in_suite
 
 Rows = psycopg.Connection[Any]
 
@@ -643,7 +642,6 @@ def goals(draw: Any) -> dict[str, Any]:
     }
 
 
-@in_suite(16)
 @given(
     sessions=st.lists(
         st.tuples(

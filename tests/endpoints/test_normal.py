@@ -25,7 +25,6 @@ from tests.endpoints.timeline import (
     rounded,
     since_epoch,
 )
-from tests.examples import in_suite
 
 Rows = psycopg.Connection[Any]
 
@@ -471,7 +470,6 @@ def is_reported(history: History, weeks: int) -> bool:
     )
 
 
-@in_suite(16)
 @given(drawn=weekdays())
 def test_normal_and_difference_are_those_of_the_slow_model(
     api: TestClient, deployment: Settings, owner: Rows, drawn: tuple[History, str | None]

@@ -34,7 +34,6 @@ from tests.endpoints.histories import (
 )
 from tests.endpoints.histories import ask as ask_for
 from tests.endpoints.timeline import CodingSession, Session
-from tests.examples import in_suite
 from tests.waiting import wait_for
 
 Rows = psycopg.Connection[Any]
@@ -841,7 +840,6 @@ def test_a_job_survives_an_unreachable_database(
     assert answer.status_code == 200
 
 
-@in_suite(16)
 @given(history=histories())
 def test_summaries_equal_the_answers_of_other_endpoints(
     api: TestClient, deployment: Settings, owner: Rows, history: History

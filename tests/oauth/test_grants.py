@@ -39,7 +39,6 @@ from authserver.oauth import grants
 from shared import SCHEMA_VERSION, tokens
 from shared.settings import Settings
 from tests.conftest import Connect, Person
-from tests.examples import in_suite
 from tests.oauth.conftest import Register, Welcome
 from tests.oauth.visitor import Application, Visitor, parameters
 
@@ -261,7 +260,7 @@ def aging(owner: Rows) -> list[str]:
 
 STORIES: Final = hypothesis.settings(
     # Many short stories go to more places than few long ones.
-    max_examples=in_suite(20).max_examples * 3 // 2,
+    max_examples=hypothesis.settings().max_examples * 3 // 2,
     stateful_step_count=15,
     print_blob=True,
     # Finding the lines that only failing sequences ran takes minutes and seldom helps.
