@@ -229,6 +229,7 @@ class InPeriod(InZone):
                 "period": self.period or (None if self.from_ else self.DEFAULT),
                 "first_day": None if is_time else first,
                 "last_day": None if is_time else last,
+                "most_days": None,
             }
         )
 

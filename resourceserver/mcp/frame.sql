@@ -320,19 +320,61 @@ select framed.*,
   from framed
 
 -- name: period
--- The days of a period.
+-- The days of a period, or the last :most_days of them. All tools for any days have this frame, so that a connection
+-- keeps one plan of it.
 --include answer
 with frame as (
     with
 --include today
 --include period
-    framed as (
-        select *
+    looked_at as (
+        select greatest(first_day, last_day - %(most_days)s::integer + 1) as first_day
           from frame
     )
-    select framed.*,
+    select frame.tz,
+           frame.today,
+           frame.week_starts_on,
+           looked_at.first_day,
+           frame.last_day,
+           case
+               when looked_at.first_day = frame.first_day then frame.starts_at
+               else svc.day_start(looked_at.first_day, frame.tz)
+           end as starts_at,
+           frame.ends_at,
+           looked_at.first_day > frame.first_day as is_cut,
 --include frame_scopes
-      from framed
+      from frame,
+           looked_at
+),
+--include framed
+--include end_of_answer
+
+-- name: recent
+-- Days up to today or another recent day, for tools whose days are always the same: they begin :first_back days ago, or
+-- when the week or the month began, whichever was earlier, and end :last_back days ago.
+--include answer
+with frame as (
+    with
+--include today
+    frame as (
+        select tz,
+               date as today,
+               week_starts_on,
+               coalesce(
+                   date - %(first_back)s::integer,
+                   least(
+                       date - mod(extract(isodow from date)::integer - week_starts_on + 7, 7),
+                       date_trunc('month', date::timestamp)::date
+                   )
+               ) as first_day,
+               date - %(last_back)s::integer as last_day
+          from today
+    )
+    select frame.*,
+           svc.day_start(first_day, tz) as starts_at,
+           svc.day_start(last_day + 1, tz) as ends_at,
+--include frame_scopes
+      from frame
 ),
 --include framed
 --include end_of_answer

@@ -192,6 +192,8 @@ class Tool:
     every answer, unless its answers are not framed. None: an answer is one of the parts, which needs nothing
     else, and so takes one round trip."""
     parts: tuple[Part, ...]
+    derive: Callable[[Mapping[str, Any], Mapping[str, Any]], dict[str, Any]] | None = None
+    """Returns further columns of the frame, for the parts, from it and the arguments."""
     finish: Callable[[dict[str, Any]], dict[str, Any]] | None = None
     """Combines the parts and the ``frame`` into the answer. A part that was left out is null. The frame of a
     tool without frame members has the arguments too, ``given``, and the service's ``base_url``."""
@@ -233,7 +235,11 @@ class Tool:
         """Return the statements for these arguments, of a tool with a frame."""
         values = given.values()
 
-        def parts(frame: dict[str, Any]) -> dict[str, Step]:
+        def whole(frame: dict[str, Any]) -> dict[str, Any]:
+            return frame if self.derive is None else frame | self.derive(frame, values)
+
+        def parts(returned: dict[str, Any]) -> dict[str, Step]:
+            frame = whole(returned)
             wanted = {
                 part: part.values(frame, values)
                 for part in self.parts
@@ -244,7 +250,7 @@ class Tool:
             }
 
         def more(answers: Mapping[str, bytes]) -> dict[str, Step]:
-            frame = json.loads(answers["frame"])
+            frame = whole(json.loads(answers["frame"]))
             return {
                 name: step
                 for part in self.parts
@@ -458,6 +464,9 @@ def load(*paths: Path) -> dict[str, str]:
     """Return the statements of a tool's files by name, which may use the fragments of ``frame.sql``."""
     return queries.load(_FRAME, *paths)
 
+
+FRAMES: Final = queries.load(_FRAME)
+"""The frames that tools have in common."""
 
 _COMMON: Final = ("range", "tz", "generated_at", "data_gaps", "removed_before")
 """The columns of a frame that are members of every answer."""

@@ -19,10 +19,9 @@ from starlette.applications import Starlette
 import resourceserver.app
 from deploy.demo.command import demo
 from resourceserver.endpoints import ENDPOINTS
-from resourceserver.mcp.arguments import InZone
 from resourceserver.mcp.protocol import MODERN
-from resourceserver.mcp.tool import Part, Tool
-from resourceserver.mcp.tools import TOOLS, status
+from resourceserver.mcp.tool import FRAMES, Part, Tool
+from resourceserver.mcp.tools import TOOLS, goals
 from shared import log_lines, settings
 from shared.settings import Settings
 from tests import processes
@@ -35,9 +34,9 @@ _WHO_AM_I: Final = Tool(
     title="Who am I",
     description=_ME.summary,
     scope=str(_ME.scope),
-    arguments=InZone,
+    arguments=goals.Current,
     answer=_ME.body,
-    frame=status.SQL["status_frame"],
+    frame=FRAMES["recent"],
     parts=(Part(_ME.query),),
 )
 _WHO_AM_I_WITHOUT_RANGE: Final = replace(

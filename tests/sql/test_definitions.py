@@ -292,7 +292,7 @@ def test_the_reason_for_a_category_follows_the_rule_too(load: Callable[..., Read
 
 def gaps(readers: Readers) -> int:
     given = dict.fromkeys(("period", "first_instant", "last_instant", "first_local", "last_local"))
-    days = {"first_day": DAY.date(), "last_day": DAY.date()}
+    days = {"first_day": DAY.date(), "last_day": DAY.date(), "most_days": None}
     readers.db.execute("select set_config('svc.scopes', '', true)")
     found = readers.row("period", **given, **days)
     return sum(gap["days"] for gap in found["data_gaps"])

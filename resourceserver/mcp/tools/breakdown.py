@@ -53,6 +53,7 @@ _STATEMENTS: Final = {name: pipeline.statement(SQL[name]) for name in _BY_KIND.v
 """The statements that add up the time of slots."""
 
 MOST: Final = 100
+_DAYS_OF_DEVICES: Final = 184
 _ROOM: Final = MOST_BYTES - 4 * 1024
 """Bytes for rows; the rest of the limit is for totals and gaps."""
 
@@ -109,8 +110,18 @@ class Breakdown(Ranked, Filtered):
             "is_of_time": is_of_time,
             "is_in_order": set(keys) <= _IN_ORDER,
             "top": top,
-            "most_days": parameters.MOST_DAYS,
+            "most_days": self._most_days(keys),
         }
+
+    def _most_days(self, keys: list[Key]) -> int | None:
+        """Return how many of the last days of a period are read; None for all.
+
+        Hours cover at most as many days as a request with dates may have, because the first day of "all" may
+        have a wrong year.
+        """
+        if self.chosen_kind() == "app" and "device" in keys:
+            return _DAYS_OF_DEVICES
+        return parameters.MOST_DAYS + 1 if "hour" in keys else None
 
 
 class BreakdownRow(Body):
@@ -219,7 +230,7 @@ TOOLS: Final = [
         scope=ENTRY,
         arguments=Breakdown,
         answer=BreakdownAnswer,
-        frame=SQL["breakdown_frame"],
+        frame=SQL["period"],
         parts=(
             Part(SQL["breakdown_slots"], further=Further(_STATEMENTS, _steps, _finish)),
             Part(SQL["names_of_filter"], name="names", is_wanted=_has_names),

@@ -1,16 +1,21 @@
 """The tool get_goals: goals with their values in words."""
 
-from pathlib import Path
 from typing import Any, Final
 
 from resourceserver.api.bodies import Count
 from resourceserver.endpoints import goals
 from resourceserver.mcp import tool
 from resourceserver.mcp.arguments import InZone
-from resourceserver.mcp.tool import ENTRY, Answer, Tool
+from resourceserver.mcp.tool import ENTRY, FRAMES, Answer, Tool
 from shared import durations
 
-SQL: Final = tool.load(Path(__file__).with_name("goals.sql"))
+
+class Current(InZone):
+    """The time zone in which days are counted."""
+
+    def values(self) -> dict[str, Any]:
+        """Return the values with the days since the week or the month began."""
+        return super().values() | {"first_back": None, "last_back": 0}
 
 
 class Progress(goals.Progress):
@@ -70,9 +75,9 @@ TOOLS: Final = [
         " the last seven finished ones, and how many were met in a row. Use it for 'Am I on track?' and 'What"
         " are my goals?'. Not for time that has no goal.",
         scope=ENTRY,
-        arguments=InZone,
+        arguments=Current,
         answer=GoalsAnswer,
-        frame=SQL["goals_frame"],
+        frame=FRAMES["recent"],
         parts=(tool.part(goals.ENDPOINTS, "goals"),),
         finish=_in_words,
         rows="data",

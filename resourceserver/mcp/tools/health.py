@@ -2,7 +2,7 @@
 
 import statistics
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 from zoneinfo import ZoneInfo
@@ -43,6 +43,8 @@ PREFIX: Final = "health:"
 MOST_METRICS: Final = 8
 MOST_WHOLE_NIGHTS: Final = 2
 """The most nights of which every value is listed; of more, only the main ones."""
+_MOST_HOURLY: Final = 8
+"""The most days with values of hours, all metrics together."""
 _NOON: Final = 12 * 60
 
 
@@ -333,6 +335,26 @@ def _wants_recovery(given: Arguments) -> bool:
     return isinstance(given, Health) and given.values()["include_recovery"]
 
 
+def _derived(frame: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the resolution, and the 28 days before, from which normal values are computed.
+
+    The number of values in an answer is limited, so in a long period each value covers several days.
+    """
+    first, last = (date.fromisoformat(frame[name]) for name in ("first_day", "last_day"))
+    days = (last - first).days + 1
+    if given["resolution"] == "raw":
+        resolution = "raw"
+    elif given["resolution"] == "hour" and days * len(given["metrics"]) <= _MOST_HOURLY:
+        resolution = "hour"
+    else:
+        resolution = "day" if days <= 50 else "week" if days <= 350 else "month"
+    return {
+        "resolution": resolution,
+        "before_first_day": str(first - timedelta(days=28)),
+        "before_last_day": str(first - timedelta(days=1)),
+    }
+
+
 def _hours(frame: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the parameters of the statement of hours, or None for any other resolution."""
     if frame["resolution"] != "hour":
@@ -540,7 +562,8 @@ TOOLS: Final = [
         scope="read:health",
         arguments=Health,
         answer=HealthAnswer,
-        frame=SQL["health_frame"],
+        frame=SQL["period"],
+        derive=_derived,
         parts=(
             Part(SQL["get_health"]),
             Part(SQL["health_before"], name="before", is_wanted=_wants_readings),

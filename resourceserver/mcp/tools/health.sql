@@ -64,36 +64,6 @@ measured as (
               metric
 )
 
--- name: health_frame
--- The days of a period, and the 28 days before it, from which normal values are computed. The number of values in an
--- answer is limited, so in a long period each value covers several days.
---include answer
-with frame as (
-    with
---include today
---include period
-    framed as (
-        select frame.*,
-               case
-                   when %(resolution)s::text = 'raw' then 'raw'
-                   when %(resolution)s::text = 'hour' and days * cardinality(%(metrics)s::text[]) <= 8
-                       then 'hour'
-                   when days <= 50 then 'day'
-                   when days <= 350 then 'week'
-                   else 'month'
-               end as resolution
-          from frame
-         cross join lateral (select last_day - first_day + 1 as days) as counted
-    )
-    select framed.*,
-           first_day - 28 as before_first_day,
-           first_day - 1 as before_last_day,
---include frame_scopes
-      from framed
-),
---include framed
---include end_of_answer
-
 -- name: get_health
 -- The values of the requested metrics in a range, by day or coarser.
 --include answer

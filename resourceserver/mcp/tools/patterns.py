@@ -29,6 +29,10 @@ class Weeks(InZone):
         default=6, description="How many; the last one ends yesterday."
     )
 
+    def values(self) -> dict[str, Any]:
+        """Return the values with the days of these weeks."""
+        return super().values() | {"first_back": 7 * self.weeks, "last_back": 1}
+
 
 class DayPattern(Body):
     """The averages of one weekday."""
@@ -159,7 +163,7 @@ TOOLS: Final = [
         scope=ENTRY,
         arguments=Weeks,
         answer=PatternsAnswer,
-        frame=SQL["patterns_frame"],
+        frame=SQL["recent"],
         parts=(
             tool.part(hours.ENDPOINTS, "hourly_patterns"),
             Part(SQL["usual_day"], name="usual_day"),

@@ -26,10 +26,12 @@ class Status(InZone):
     """The time zone in which days are counted."""
 
     def values(self) -> dict[str, object]:
-        """Return the values with all scopes that allow reading, and the first page of devices."""
+        """Return the values with reading scopes, the last 14 days, and the first page of devices."""
         readable = [scope for scope in SCOPES if scope.startswith("read:")]
         page = devices.DevicePage().values() | {"limit": MOST_DEVICES}
-        return super().values() | {"readable": readable, "most_rows": MOST_ROWS} | page
+        fourteen_days = {"first_back": 13, "last_back": 0}
+        own = {"readable": readable, "most_rows": MOST_ROWS}
+        return super().values() | fourteen_days | own | page
 
 
 class Domain(Body):
@@ -149,7 +151,7 @@ TOOLS: Final = [
         arguments=Status,
         answer=StatusAnswer,
         whole=("token",),
-        frame=SQL["status_frame"],
+        frame=SQL["recent"],
         parts=(
             Part(SQL["get_data_status"]),
             tool.part(devices.ENDPOINTS, "devices"),
