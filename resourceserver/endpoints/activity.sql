@@ -60,6 +60,7 @@ select json_build_object('from', %(from)s::date, 'to', %(to)s::date) as range,
 with
 --include calendar_days
 --include spans
+--include runs
 --include coding_time
 coded as (
     select position,

@@ -7,6 +7,7 @@ with slot as (
            %(to)s::timestamptz as ends_at
 ),
 --include spans
+--include runs
 --include coding_time
 spent as (
     select project,

@@ -175,6 +175,7 @@ with slot as (
      where ends_at is not null
 ),
 --include spans
+--include runs
 --include categories
 --include rule_inputs_in_runs
 --include decided_category

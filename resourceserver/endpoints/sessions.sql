@@ -240,6 +240,7 @@ select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_
 with
 --include touched_days
 --include spans
+--include runs
 --include coding_time
 coded as (
     select position,

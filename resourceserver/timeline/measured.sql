@@ -92,6 +92,7 @@ select days,
 with
 --include requested_slots
 --include spans
+--include runs
 --include coding_time
 --include coding_measures
 --include reached_goals

@@ -374,6 +374,7 @@ select coalesce(json_agg(day), '[]')::text
 with
 --include days
 --include spans
+--include runs
 --include coding_time
 spent_on as (
     select position,

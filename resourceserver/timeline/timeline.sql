@@ -2,7 +2,7 @@
 -- and the pages of a list.
 --
 -- A statement with sums defines `slot` and includes `spans`, `categories`, `rule_inputs_in_spans`, `decided_category`
--- and `app_time`, in this order, or `spans` and `coding_time`. It reads rollups where they are valid and sessions
+-- and `app_time`, in this order, or `spans`, `runs` and `coding_time`. It reads rollups where they are valid and sessions
 -- elsewhere, in one statement and so in one snapshot.
 
 -- fragment: categories
@@ -52,14 +52,13 @@ slot as (
 -- fragment: spans
 -- `span`: the pieces of each `slot` (svc.cover): spans of grain 0, for which sessions are read, and runs of
 -- whole quarters of an hour, hours, days or months, for which rollups are read. `raw_span`: spans of grain 0, each
--- with the end of the one before. `run`: spans of the other grains, adjacent ones joined. Needs `slot` (position,
--- starts_at, ends_at), numbered from 1 in order of time without overlaps.
+-- with the end of the one before. Needs `slot` (position, starts_at, ends_at), numbered from 1 in order of time
+-- without overlaps.
 -- needs: slot (ends_at, position, starts_at)
 -- gives: slots (ends, starts)
 -- gives: span (ends_at, grain, is_first, position, starts_at)
 -- gives: raw_span (before_ends_at, ends_at, is_first, position, starts_at)
 -- gives: raw_spans (are_first, ends, positions, starts)
--- gives: run (ends_at, grain, starts_at)
 --include due_days
 raw_days as (
     select dates
@@ -102,16 +101,15 @@ due_days as (
 -- gives: span (ends_at, grain, is_first, position, starts_at)
 -- gives: raw_span (before_ends_at, ends_at, is_first, position, starts_at)
 -- gives: raw_spans (are_first, ends, positions, starts)
--- gives: run (ends_at, grain, starts_at)
 span as materialized (
     select covered.position,
            covered.is_first,
            covered.grain,
            covered.starts_at,
            covered.ends_at
-      from slots
-     cross join raw_days
-     cross join lateral svc.cover(slots.starts, slots.ends, raw_days.dates) as covered
+      from slots,
+           raw_days,
+           lateral svc.cover(slots.starts, slots.ends, raw_days.dates) as covered
 ),
 raw_span as (
     select position,
@@ -129,6 +127,11 @@ raw_spans as (
            array_agg(ends_at order by starts_at) as ends
       from raw_span
 ),
+
+-- fragment: runs
+-- `run`: spans of rollups, adjacent ones of the same grain joined.
+-- needs: span (ends_at, grain, starts_at)
+-- gives: run (ends_at, grain, starts_at)
 run as (
     select grain,
            min(starts_at) as starts_at,
@@ -152,40 +155,36 @@ run as (
 ),
 
 -- fragment: raw_rule_inputs
--- `raw_rule_inputs`: the sessions of raw spans, with the columns of `rule_inputs`.
+-- The sessions of raw spans, with the columns of `rule_inputs`.
 --
 -- Each search in a span is a subquery of its own, which its `group by` or `offset` keeps the planner from merging
 -- into the outer one. So it runs one index search for each span, however many rows it expects.
 -- needs: raw_span (before_ends_at, ends_at, starts_at)
--- gives: raw_rule_inputs (app, app_session_id, category, device_id, domain, ended_at, idempotency_key, label_id,
---     started_at, title, title_rule)
-raw_rule_inputs as (
-    select session.*
-      from raw_span
-     cross join lateral (
-               select null::bigint as label_id,
-                      app,
-                      title,
-                      domain,
-                      category,
-                      null::uuid as title_rule,
-                      app_session_id,
-                      started_at,
-                      ended_at,
-                      idempotency_key,
-                      device_id
-                 from activity.app_session
-                where user_id = %(user_id)s
-                      -- A session that overlaps several spans is read with the first of them.
-                  and started_at >= raw_span.before_ends_at
-                      -- No session is longer than a day, so the index on its start bounds the search.
-                  and started_at > raw_span.starts_at - interval '24 hours'
-                  and started_at < raw_span.ends_at
-                  and (ended_at > raw_span.starts_at or started_at >= raw_span.starts_at)
-                  and not idle
-               offset 0
-           ) as session
-),
+select session.*
+  from raw_span,
+       lateral (
+           select null::bigint as label_id,
+                  app,
+                  title,
+                  domain,
+                  category,
+                  null::uuid as title_rule,
+                  app_session_id,
+                  started_at,
+                  ended_at,
+                  idempotency_key,
+                  device_id
+             from activity.app_session
+            where user_id = %(user_id)s
+                  -- A session that overlaps several spans is read with the first of them.
+              and started_at >= raw_span.before_ends_at
+                  -- No session is longer than a day, so the index on its start bounds the search.
+              and started_at > raw_span.starts_at - interval '24 hours'
+              and started_at < raw_span.ends_at
+              and (ended_at > raw_span.starts_at or started_at >= raw_span.starts_at)
+              and not idle
+           offset 0
+       ) as session
 
 -- fragment: rule_inputs_in_spans
 -- `rolled`: the sums of rollups in each span by label and session (0016_rollups.sql). Sessions that began before a
@@ -196,12 +195,11 @@ raw_rule_inputs as (
 -- gives: rolled (continued, first_at, label_id, last_at, longest_ms, owned_ms, position, session_id, started)
 -- gives: rule_inputs (app, app_session_id, category, device_id, domain, ended_at, idempotency_key, label_id, started_at,
 --     title, title_rule)
---include raw_rule_inputs
 rolled as (
     select span.position,
            part.*
-      from span
-     cross join lateral (
+      from span,
+           lateral (
                select label_id,
                       session_id,
                       sum(started) as started,
@@ -241,8 +239,7 @@ rule_inputs as (
         on label.user_id = %(user_id)s
        and label.label_id = used.label_id
      union all
-    select *
-      from raw_rule_inputs
+--include raw_rule_inputs
 ),
 
 -- fragment: rule_inputs_in_runs
@@ -252,7 +249,6 @@ rule_inputs as (
 -- needs: run (ends_at, grain, starts_at)
 -- gives: rule_inputs (app, app_session_id, category, device_id, domain, ended_at, idempotency_key, label_id, started_at,
 --     title, title_rule)
---include raw_rule_inputs
 rule_inputs as (
     select label.label_id,
            label.app,
@@ -267,8 +263,8 @@ rule_inputs as (
            null::uuid as device_id
       from (
                select distinct part.label_id
-                 from run
-                cross join lateral (
+                 from run,
+                      lateral (
                           select label_id
                             from activity.app_time
                            where user_id = %(user_id)s
@@ -282,8 +278,7 @@ rule_inputs as (
         on label.user_id = %(user_id)s
        and label.label_id = used.label_id
      union all
-    select *
-      from raw_rule_inputs
+--include raw_rule_inputs
 ),
 
 -- fragment: raw_time
@@ -320,19 +315,25 @@ raw_timeline as (
       from raw_session
 ),
 raw_part as (
-    select part.*
-      from raw_timeline
-     cross join raw_spans
-     cross join lateral svc.owned_parts(raw_timeline.starts, raw_timeline.ends, raw_spans.starts, raw_spans.ends)
-                    as part
+    select raw_spans.positions[part.span] as position,
+           not part.is_start and raw_spans.are_first[part.span] as continues,
+           part.n,
+           part.is_start,
+           part.owned_ms,
+           part.first_at,
+           part.last_at
+      from raw_timeline,
+           raw_spans,
+           lateral svc.owned_parts(raw_timeline.starts, raw_timeline.ends, raw_spans.starts, raw_spans.ends)
+               as part
 ),
 raw_spent as (
-    select raw_spans.positions[part.span] as position,
+    select part.position,
            session.app,
            session.category,
            session.app_session_id as session_id,
            case when part.is_start then 1 else 0 end as started,
-           case when not part.is_start and raw_spans.are_first[part.span] then 1 else 0 end as continued,
+           case when part.continues then 1 else 0 end as continued,
            part.owned_ms,
            part.owned_ms as longest_ms,
            part.first_at,
@@ -341,7 +342,6 @@ raw_spent as (
            session.device
       from raw_part as part
       full join raw_session as session using (n)
-     cross join raw_spans
 ),
 
 -- fragment: app_time
@@ -387,7 +387,7 @@ spent as (
 -- fragment: coding_time
 -- `coding_spent`: the same for coding sessions, which own time among themselves, by project and language, with
 -- the lines of sessions that start in the slot. A session without a language has the name that answers use
--- for it. Needs the fragment `spans`.
+-- for it. Needs the fragments `spans` and `runs`.
 -- needs: raw_span (before_ends_at, ends_at, position, starts_at)
 -- needs: raw_spans (are_first, ends, positions, starts)
 -- needs: run (ends_at, grain, starts_at)
@@ -406,8 +406,9 @@ raw_coding_session as (
            session.ended_at,
            session.lines_added,
            session.lines_removed
-      from raw_span
-     cross join lateral (
+      from activity.device as device,
+           raw_span,
+           lateral (
                select project,
                       language,
                       file,
@@ -425,8 +426,7 @@ raw_coding_session as (
                   and (ended_at > raw_span.starts_at or started_at >= raw_span.starts_at)
                offset 0
            ) as session
-      join activity.device as device
-        on device.user_id = %(user_id)s
+     where device.user_id = %(user_id)s
        and device.device_id = session.device_id
 ),
 raw_coding_timeline as (
@@ -435,10 +435,15 @@ raw_coding_timeline as (
       from raw_coding_session
 ),
 raw_coding_part as (
-    select part.*
-      from raw_coding_timeline as timeline
-     cross join raw_spans
-     cross join lateral svc.owned_parts(
+    select raw_spans.positions[part.span] as position,
+           not part.is_start and raw_spans.are_first[part.span] as continues,
+           part.n,
+           part.is_start,
+           part.owned_ms,
+           part.last_at
+      from raw_coding_timeline as timeline,
+           raw_spans,
+           lateral svc.owned_parts(
                timeline.starts,
                timeline.ends,
                raw_spans.starts,
@@ -460,9 +465,9 @@ coding_spent as (
            part.lines_added,
            part.lines_removed,
            null as device
-      from slots
-     cross join run
-     cross join lateral (
+      from slots,
+           run,
+           lateral (
                select starts_at,
                       project,
                       language,
@@ -480,11 +485,11 @@ coding_spent as (
                offset 0
            ) as part
      union all
-    select raw_spans.positions[part.span],
+    select part.position,
            session.project,
            session.language,
            case when part.is_start then 1 else 0 end,
-           case when not part.is_start and raw_spans.are_first[part.span] then 1 else 0 end,
+           case when part.continues then 1 else 0 end,
            part.owned_ms,
            part.last_at,
            case when part.is_start then session.lines_added end,
@@ -492,7 +497,6 @@ coding_spent as (
            session.device
       from raw_coding_part as part
       full join raw_coding_session as session using (n)
-     cross join raw_spans
 ),
 
 -- fragment: touched_days

@@ -389,6 +389,7 @@ total as (
 with
 --include given_breakdown_slots
 --include spans_over_raw_days
+--include runs
 --include coding_time
 part as materialized (
     select session.position,
