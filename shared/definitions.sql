@@ -68,12 +68,12 @@ unreported as (
 
 -- fragment: first_rule
 -- The position of the first of the caller's rules that matches a row of `rule_inputs`.
+-- needs: own_rules (titles)
 -- needs: ruled (by_app, by_domain, by_title)
--- needs: title_rules (by_id)
 least(
     ((select by_app from ruled) -> rule_inputs.app)::integer,
     ((select by_title from ruled) -> rule_inputs.title)::integer,
-    ((select by_id from title_rules) -> rule_inputs.title_rule::text)::integer,
+    ((select titles from own_rules) -> rule_inputs.title_rule::text)::integer,
     ((select by_domain from ruled) -> rule_inputs.domain)::integer
 )
 
@@ -82,10 +82,9 @@ least(
 -- the tracker, by the service's rules about sites and then applications.
 -- needs: known_rule (by_app)
 -- needs: known_site (by_domain)
--- needs: rule_category (categories)
+-- needs: own_rules (categories, titles)
 -- needs: ruled (by_app, by_domain, by_title)
--- needs: title_rules (by_id)
-(select categories from rule_category)[
+(select categories from own_rules)[
 --include first_rule
 ],
 rule_inputs.category,
@@ -97,9 +96,8 @@ rule_inputs.category,
 -- The kind of the candidate that decided.
 -- needs: known_rule (by_app)
 -- needs: known_site (by_domain)
--- needs: rule_category (categories)
+-- needs: own_rules (categories, titles)
 -- needs: ruled (by_app, by_domain, by_title)
--- needs: title_rules (by_id)
 (
     select candidate.decided_by
       from unnest(
@@ -119,12 +117,12 @@ rule_inputs.category,
 --
 -- Rules are matched once with each distinct value, not with each session, and sessions look up the result: `ruled`
 -- holds maps from values to the position of the first rule that matches, `known_site` one from sites to the category
--- of the service's rule.
+-- of the service's rule. `own_rules` has the categories of the caller's rules by position, and the positions of title
+-- rules.
 -- needs: rule (category, category_rule_id, field, match, pattern, position)
 -- needs: rule_inputs (app, category, domain, title, title_rule)
 -- gives: ruled (by_app, by_domain, by_title)
--- gives: title_rules (by_id)
--- gives: rule_category (categories)
+-- gives: own_rules (categories, titles)
 -- gives: known_rule (by_app, by_domain)
 -- gives: known_site (by_domain)
 -- gives: decided_category (app, domain, known_as)
@@ -154,10 +152,10 @@ ruled as (
                select matched.field,
                       matched.thing,
                       min(rule.position) as position
-                 from rule
-                -- `offset` makes the planner match one rule after the other with all values: the server keeps no
-                -- more than 32 regular expressions compiled.
-                cross join lateral (
+                 from rule,
+                      -- `offset` makes the planner match one rule after the other with all values: the server keeps no
+                      -- more than 32 regular expressions compiled.
+                      lateral (
                           select looked_at.field,
                                  looked_at.thing
                             from looked_at
@@ -169,13 +167,9 @@ ruled as (
                          matched.thing
            ) as first_match
 ),
-title_rules as (
-    select jsonb_object_agg(category_rule_id, position) as by_id
-      from rule
-     where field = 'title'
-),
-rule_category as (
-    select array_agg(category order by position) as categories
+own_rules as (
+    select array_agg(category order by position) as categories,
+           jsonb_object_agg(category_rule_id, position) filter (where field = 'title') as titles
       from rule
 ),
 known_rule as (
@@ -219,8 +213,8 @@ select json_agg(
                   sum(refusal.count) as count,
                   array(
                       select example.text
-                        from refusal as other
-                       cross join lateral unnest(other.examples) with ordinality as example (text, place)
+                        from refusal as other,
+                             lateral unnest(other.examples) with ordinality as example (text, place)
                        where other.reason = refusal.reason
                        order by other.name collate "C",
                                 example.place

@@ -200,8 +200,8 @@ total_of_both as (
            total.session_count,
            on_sites.domains_ms,
            total.tracked_ms - on_sites.domains_ms as without_domain_ms
-      from total
-     cross join (
+      from total,
+           (
                select coalesce(sum(total_ms), 0)::bigint as domains_ms
                  from per_domain
            ) as on_sites
@@ -266,8 +266,8 @@ row as (
            svc.percent(total_ms, total.tracked_ms) as percent,
            app_count,
            session_count
-      from per_category
-     cross join total
+      from per_category,
+           total
 )
 select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_at)) as range,
        (
@@ -292,7 +292,6 @@ with
 --include per_category
 part as (
     select position,
-           sum(total_ms) over day as tracked_ms,
            category,
            svc.productivity(score) as productivity,
            total_ms,
@@ -302,7 +301,7 @@ part as (
 ),
 measured as (
     select position,
-           max(tracked_ms)::bigint as tracked_ms,
+           sum(total_ms)::bigint as tracked_ms,
            json_agg(
                json_build_object(
                    'category', category,

@@ -64,16 +64,16 @@ project_row as (
            per_project.session_count,
            svc.instant(per_project.last_at) as last_coded_at,
            per_project.languages
-      from per_project
-     cross join total
+      from per_project,
+           total
 ),
 language_row as (
     select per_language.language,
            per_language.total_ms,
            svc.percent(per_language.total_ms, total.coding_ms) as percent,
            per_language.session_count
-      from per_language
-     cross join total
+      from per_language,
+           total
 )
 select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_at)) as range,
        json_build_object(

@@ -5,8 +5,8 @@ with list_row as (
     select insight.week_start::timestamp at time zone 'UTC' as at,
            insight.insight_id as id,
            row_to_json(line) as line
-      from content.insight
-     cross join lateral (
+      from content.insight,
+           lateral (
 --include insight
            ) as line
      where insight.user_id = %(user_id)s
@@ -28,8 +28,8 @@ with list_row as (
     select recording.recorded_at as at,
            recording.recording_id as id,
            row_to_json(line) as line
-      from content.recording
-     cross join lateral (
+      from content.recording,
+           lateral (
 --include recording
            ) as line
      where recording.user_id = %(user_id)s
@@ -98,8 +98,8 @@ row as (
            per_genre.episode_count,
            per_genre.title_count,
            svc.instant(per_genre.last_at) as last_watched_at
-      from per_genre
-     cross join total
+      from per_genre,
+           total
 )
 select (
            select coalesce(json_agg(row order by watch_ms desc, genre collate "C"), '[]')
@@ -153,8 +153,8 @@ list_row as (
            ) as event
       join content.calendar as calendar
         on calendar.user_id = %(user_id)s
-       and calendar.calendar_id = event.calendar_id
-     cross join lateral (
+       and calendar.calendar_id = event.calendar_id,
+           lateral (
 --include calendar_event
            ) as line
 ),

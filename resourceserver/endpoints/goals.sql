@@ -10,8 +10,8 @@ with person as (
            coalesce(%(given_tz)s::text, profile.timezone) as given_tz,
            profile.week_starts_on,
            (now() at time zone zone.tz)::date as today
-      from identity.user as profile
-     cross join lateral (select coalesce(%(tz)s::text, profile.timezone) as tz) as zone
+      from identity.user as profile,
+           lateral (select coalesce(%(tz)s::text, profile.timezone) as tz) as zone
      where profile.user_id = %(user_id)s
 ),
 goal as (
@@ -36,8 +36,8 @@ period as (
            age,
            first_day,
            next_day - 1 as last_day
-      from person
-     cross join lateral (
+      from person,
+           lateral (
                select 'day' as kind,
                       age,
                       today - age as first_day,
@@ -48,8 +48,8 @@ period as (
                       age,
                       this_week - 7 * age,
                       this_week - 7 * age + 7
-                 from generate_series(0, 53) as age
-                cross join lateral (
+                 from generate_series(0, 53) as age,
+                      lateral (
                           select today - mod(extract(isodow from today)::integer - week_starts_on + 7, 7)
                       ) as begun (this_week)
                 union all
@@ -57,8 +57,8 @@ period as (
                       age,
                       (this_month - age * interval '1 month')::date,
                       (this_month - (age - 1) * interval '1 month')::date
-                 from generate_series(0, 12) as age
-                cross join lateral (select date_trunc('month', today::timestamp)) as begun (this_month)
+                 from generate_series(0, 12) as age,
+                      lateral (select date_trunc('month', today::timestamp)) as begun (this_month)
            ) as period
      where kind in (select kind from goal)
 ),
@@ -80,8 +80,8 @@ skipped as (
     select goal.goal_id,
            json_agg(period.age) as ages
       from goal
-      join period using (kind)
-     cross join first_measured
+      join period using (kind),
+           first_measured
      where goal.kind = 'day'
            and extract(isodow from period.first_day)::smallint <> all (goal.days_of_week)
         or period.age > 0
@@ -137,8 +137,8 @@ with slot as (
            edge.at as starts_at,
            lead(edge.at, 1, svc.day_start(%(last_day)s::date + 1, %(tz)s)) over (order by named.n)
                as ends_at
-      from unnest(%(first_days)s::date[]) with ordinality as named (first_day, n)
-     cross join lateral svc.day_start(named.first_day, %(tz)s) as edge (at)
+      from unnest(%(first_days)s::date[]) with ordinality as named (first_day, n),
+           lateral svc.day_start(named.first_day, %(tz)s) as edge (at)
 ),
 edge as (
     select min(date) as first_day,
@@ -161,16 +161,16 @@ summary as materialized (
        and summary.tz = %(tz)s::text
        and summary.date not in (
                select pending.date
-                 from edge
-                cross join lateral svc.pending_days(%(user_id)s, edge.first_day, edge.last_day)
+                 from edge,
+                      lateral svc.pending_days(%(user_id)s, edge.first_day, edge.last_day)
                                as pending (date)
            )
 ),
 period_day as (
     select slot.position,
            slot.date + n as date
-      from slot
-     cross join lateral generate_series(0, slot.last_day - slot.date) as n
+      from slot,
+           lateral generate_series(0, slot.last_day - slot.date) as n
 ),
 -- Days of other time zones overlap at most the days of UTC beside theirs, and no session is longer than a day.
 unread as (

@@ -44,8 +44,8 @@ measured as (
            taken.value,
            taken.minimum,
            taken.maximum
-      from health.metric as averaged
-     cross join lateral (
+      from health.metric as averaged,
+           lateral (
                select source_id,
                       width_bucket(
                           greatest(started_at, (select starts_at from requested)),
@@ -122,8 +122,8 @@ row as (
            coalesce(counted.sources, '[]') as sources
       from described
       join counted using (metric_type)
-      left join summed using (metric_type)
-     cross join lateral (
+      left join summed using (metric_type),
+           lateral (
                (
                    select json_build_object('value', value, 'recorded_at', svc.instant(ended_at)) as line
                      from health.sample
@@ -221,8 +221,8 @@ list_row as (
      cross join metric
       left join health.source as source
         on source.user_id = %(user_id)s
-       and source.source_id = taken.source_id
-     cross join lateral (
+       and source.source_id = taken.source_id,
+           lateral (
                select taken.sample_id as id,
                       %(metric_type)s::text as metric_type,
                       taken.value,
@@ -276,8 +276,8 @@ with list_row as (
            ) as reading
       left join health.source as source
         on source.user_id = %(user_id)s
-       and source.source_id = reading.source_id
-     cross join lateral (
+       and source.source_id = reading.source_id,
+           lateral (
 --include heart_rate
            ) as line
 ),

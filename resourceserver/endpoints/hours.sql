@@ -143,8 +143,8 @@ first_tracked as (
 hours as (
     select array_agg(extract(epoch from hour.starts_at)::bigint order by hour.n) as starts,
            extract(epoch from max(hour.ends_at))::bigint as ends
-      from requested
-     cross join lateral svc.hours(requested.first_day, requested.last_day, %(tz)s) as hour
+      from requested,
+           lateral svc.hours(requested.first_day, requested.last_day, %(tz)s) as hour
 )
 select %(weeks)s::integer as weeks,
        %(given_tz)s::text as tz,
@@ -198,10 +198,10 @@ measured as (
                select width_bucket(part.starts_at, slots.starts) as position,
                       label_score.scores[width_bucket(part.label_id, label_score.ids)] as score,
                       part.owned_ms
-                 from slots
-                cross join label_score
-                cross join run
-                cross join lateral (
+                 from slots,
+                      label_score,
+                      run,
+                      lateral (
                           select starts_at,
                                  label_id,
                                  owned_ms

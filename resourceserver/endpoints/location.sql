@@ -18,8 +18,8 @@ with list_row as (
            ) as point
       left join location.device as device
         on device.user_id = %(user_id)s
-       and device.device_id = point.device_id
-     cross join lateral (
+       and device.device_id = point.device_id,
+           lateral (
 --include point
            ) as line
 ),
@@ -79,8 +79,8 @@ list_row as (
            ) as event
       join location.place as place
         on place.user_id = %(user_id)s
-       and place.place_id = event.place_id
-     cross join lateral (
+       and place.place_id = event.place_id,
+           lateral (
 --include location_event
            ) as line
 ),
@@ -139,8 +139,8 @@ ranked as (
                         been.last_at desc,
                         been.place_id
            ) as rank
-      from been
-     cross join lateral (
+      from been,
+           lateral (
                select coalesce(sum(svc.duration_ms(upper(part) - lower(part))), 0)::bigint as stayed_ms
                  from unnest(been.times) as part
            ) as stayed

@@ -18,9 +18,9 @@ attended as (
            meeting.calendar_event_id,
            greatest(meeting.starts_at, slots.starts[touched.position]) as starts_at,
            least(meeting.ends_at, slots.ends[touched.position]) as ends_at
-      from meeting
-     cross join slots
-     cross join lateral generate_series(
+      from meeting,
+           slots,
+           lateral generate_series(
                greatest(width_bucket(meeting.starts_at, slots.starts), 1),
                width_bucket(meeting.ends_at, slots.starts)
            ) as touched (position)
@@ -57,8 +57,8 @@ stretch as (
            svc.duration_ms(upper(time) - lower(time)) as ms,
            svc.duration_ms(lower(time) - lag(upper(time)) over (partition by met.position order by time))
                as gap_ms
-      from met
-     cross join lateral unnest(met.times) as time
+      from met,
+           lateral unnest(met.times) as time
 ),
 busy as (
     select position,
@@ -72,8 +72,8 @@ busy as (
 work as (
     select slot.position,
            tstzrange(edge.starts_at, edge.ends_at) as time
-      from slot
-     cross join lateral (
+      from slot,
+           lateral (
                select greatest(
                           least((slot.date + %(work_from)s::text::time) at time zone %(tz)s, slot.ends_at),
                           slot.starts_at
@@ -93,8 +93,8 @@ free as (
            upper(part.time) as ends_at,
            svc.duration_ms(upper(part.time) - lower(part.time)) as duration_ms
       from work
-      left join met using (position)
-     cross join lateral unnest(
+      left join met using (position),
+           lateral unnest(
                tstzmultirange(work.time) - coalesce(met.times, '{}'::tstzmultirange)
            ) as part (time)
 ),

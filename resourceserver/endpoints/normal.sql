@@ -28,14 +28,14 @@ day as (
                         weekday.starts_at
                     )
            end as counted_until
-      from requested
-     cross join lateral (
+      from requested,
+           lateral (
                select eighth.n,
                       day.date,
                       day.starts_at,
                       day.ends_at
-                 from generate_series(1, 8) as eighth (n)
-                cross join lateral svc.days(
+                 from generate_series(1, 8) as eighth (n),
+                      lateral svc.days(
                           requested.date - 7 * (9 - eighth.n),
                           requested.date - 7 * (9 - eighth.n),
                           %(tz)s
@@ -211,8 +211,8 @@ summed as (
            coalesce(sum(per_name.owned_ms) filter (where per_name.position < compared.last), 0)::bigint
                as before_ms,
            count(*) filter (where per_name.position < compared.last) as days
-      from per_name
-     cross join compared
+      from per_name,
+           compared
      group by per_name.list,
               per_name.name,
               compared.days

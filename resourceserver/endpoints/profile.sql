@@ -84,8 +84,8 @@ row_of_connection as (
            received.refused,
            connection.problem,
            case when connection.problem is not null then concat('since ', svc.instant(connection.failing_since)) end
-      from profile.connection
-     cross join lateral (
+      from profile.connection,
+           lateral (
                select svc.connection_state(
                           connection.stopped_at,
                           connection.paused_at,
@@ -93,8 +93,8 @@ row_of_connection as (
                           connection.problem,
                           connection.last_record_at
                       ) as name
-           ) as state
-     cross join lateral (
+           ) as state,
+           lateral (
                select min(part.first_at) as first_at,
                       max(part.last_at) as last_at,
                       coalesce(sum(part.refused), 0)::bigint as refused

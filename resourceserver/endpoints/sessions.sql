@@ -27,15 +27,14 @@ list_row as (
     select session.started_at as at,
            session.app_session_id as id,
            row_to_json(line) as line
-      from decided_category as session
-      join activity.device as device
-        on device.user_id = %(user_id)s
-       and device.device_id = session.device_id
-     cross join lateral (
+      from decided_category as session,
+           activity.device as device,
+           lateral (
 --include app_session
            ) as line
-     where %(category)s::text is null
-        or session.known_as = %(category)s::text
+     where device.user_id = %(user_id)s
+       and device.device_id = session.device_id
+       and (%(category)s::text is null or session.known_as = %(category)s::text)
      order by session.started_at desc,
               session.app_session_id desc
      limit %(limit)s::bigint + 1
@@ -68,9 +67,9 @@ with slot as (
 listed as (
     select per_app.app,
            newest.sessions
-      from per_app
-     cross join slot
-     cross join lateral (
+      from per_app,
+           slot,
+           lateral (
                select json_agg(
                           json_build_object(
                               'id', session.app_session_id,
@@ -137,8 +136,8 @@ with list_row as (
       from activity.coding_session as session
       join activity.device as device
         on device.user_id = %(user_id)s
-       and device.device_id = session.device_id
-     cross join lateral (
+       and device.device_id = session.device_id,
+           lateral (
 --include coding_session
            ) as line
      where session.user_id = %(user_id)s
@@ -172,7 +171,7 @@ select json_build_object(
 with
 --include touched_days
 --include spans
---include categories
+--include rules
 --include rule_inputs_in_spans
 --include decided_category
 --include app_time

@@ -63,8 +63,8 @@ first_known as (
      union all
     -- The index has samples in order of time only within each metric.
     select min(first.started_at)
-      from health.metric as metric
-     cross join lateral (
+      from health.metric as metric,
+           lateral (
                select started_at
                  from health.sample
                 where user_id = %(user_id)s
@@ -140,8 +140,8 @@ named_period as (
     select period.name,
            period.first_day,
            period.last_day
-      from this
-     cross join lateral (
+      from this,
+           lateral (
                values ('today', this.date, this.date),
                       ('yesterday', this.date - 1, this.date - 1),
                       ('this_week', this.week, this.date),
@@ -188,16 +188,16 @@ local_end as (
                when timezone(today.tz, with_offset_before.at) = given.time then with_offset_before.at
                else timezone(today.tz, given.time)
            end as at
-      from today
-     cross join (
+      from today,
+           (
                values (true, %(first_local)s::timestamp),
                       (false, %(last_local)s::timestamp)
-           ) as given (is_first, time)
-     cross join lateral (
+           ) as given (is_first, time),
+           lateral (
                select timezone(today.tz, given.time - interval '1 day') as at
-           ) as day_before
-     -- With the offset of the day before, so of two equal times the first.
-     cross join lateral (
+           ) as day_before,
+           -- With the offset of the day before, so of two equal times the first.
+           lateral (
                select timezone('UTC', given.time)
                           - (timezone(today.tz, day_before.at) - timezone('UTC', day_before.at)) as at
            ) as with_offset_before
@@ -222,9 +222,9 @@ frame as materialized (
            chosen.last_day,
            coalesce(given_end.first_at, svc.day_start(chosen.first_day, named.tz)) as starts_at,
            coalesce(given_end.last_at, svc.day_start(chosen.last_day + 1, named.tz)) as ends_at
-      from named
-     cross join given_end
-     cross join lateral (
+      from named,
+           given_end,
+           lateral (
                select coalesce(
                           %(first_day)s::date,
                           timezone(named.tz, given_end.first_at)::date,
@@ -250,8 +250,8 @@ possible_day as (
     select day.date,
            day.starts_at,
            day.ends_at
-      from frame
-     cross join lateral svc.days(frame.first_day, least(frame.last_day, frame.today), frame.tz) as day
+      from frame,
+           lateral svc.days(frame.first_day, least(frame.last_day, frame.today), frame.tz) as day
 ),
 --include unreported_days
 gap as (

@@ -40,8 +40,8 @@ measured as (
     select per_slot.position,
            metric_value.metric,
            metric_value.value::double precision as value
-      from per_slot
-     cross join lateral (
+      from per_slot,
+           lateral (
                values ('tracked_ms', tracked_ms), ('productive_ms', productive_ms), ('neutral_ms', neutral_ms),
                       ('distracted_ms', distracted_ms), ('session_count', session_count)
            ) as metric_value (metric, value)
@@ -200,8 +200,8 @@ code_event as (
     select width_bucket(occurred_at, slots.starts) as position,
            type,
            additions
-      from code.event
-     cross join slots
+      from code.event,
+           slots
      where user_id = %(user_id)s
        and occurred_at >= (select starts_at from requested)
        and occurred_at < (select ends_at from requested)
@@ -304,14 +304,14 @@ measure as (
                select width_bucket(listened_at, slots.starts) as position,
                       sum(coalesce(played_ms, duration_ms, 0)) as listened_ms,
                       count(*) as play_count
-                 from music.listen
-                cross join slots
+                 from music.listen,
+                      slots
                 where user_id = %(user_id)s
                   and listened_at >= (select starts_at from requested)
                   and listened_at < (select ends_at from requested)
                 group by 1
-           ) as heard
-     cross join lateral (
+           ) as heard,
+           lateral (
                values ('listened_ms', heard.listened_ms), ('play_count', heard.play_count)
            ) as metric_value (metric, value)
      where exists (select from wanted where metric in ('listened_ms', 'play_count'))
@@ -338,9 +338,9 @@ measure as (
     select touched.position,
            'place_count' as metric,
            count(distinct stay.place_id)::double precision as value
-      from stay
-     cross join slots
-     cross join lateral generate_series(
+      from stay,
+           slots,
+           lateral generate_series(
                greatest(width_bucket(stay.started_at, slots.starts), 1),
                width_bucket(stay.ended_at, slots.starts)
            ) as touched (position)
@@ -381,16 +381,16 @@ measure as (
     select met.position,
            'meeting_ms' as metric,
            sum(svc.duration_ms(upper(time) - lower(time))) as value
-      from met
-     cross join lateral unnest(met.times) as time
+      from met,
+           lateral unnest(met.times) as time
      where exists (select from wanted where metric = 'meeting_ms')
      group by met.position
      union all
     select width_bucket(watched_at, slots.starts),
            'watch_ms',
            sum(watch_ms)
-      from content.play
-     cross join slots
+      from content.play,
+           slots
      where user_id = %(user_id)s
        and exists (select from wanted where metric = 'watch_ms')
        and watched_at >= (select starts_at from requested)

@@ -51,9 +51,9 @@ walk as (
     select slot.position,
            located.latitudes,
            located.longitudes
-      from slots
-     cross join slot
-     cross join lateral (
+      from slots,
+           slot,
+           lateral (
                select array_agg(svc.degrees(latitude) order by recorded_at, point_id) as latitudes,
                       array_agg(svc.degrees(longitude) order by recorded_at, point_id) as longitudes
                  from location.point
@@ -125,9 +125,9 @@ met as (
                    least(meeting.ends_at, slots.ends[touched.position])
                )
            ) as times
-      from meeting
-     cross join slots
-     cross join lateral generate_series(
+      from meeting,
+           slots,
+           lateral generate_series(
                greatest(width_bucket(meeting.starts_at, slots.starts), 1),
                width_bucket(meeting.ends_at, slots.starts)
            ) as touched (position)
@@ -147,8 +147,8 @@ recovery_measure as (
            metric_value.metric,
            metric_value.value
       from recovery_day as day
-      join slot using (date)
-     cross join lateral (
+      join slot using (date),
+           lateral (
                values ('recovery_score', (day.recovery).score),
                       ('strain_score', (day.cycle).strain),
                       ('asleep_ms', (day.sleep).asleep_ms),
@@ -190,9 +190,9 @@ health_measure as (
                              and aggregation = 'avg'
                              and 'health:' || metric_type in (select metric from wanted)
                           offset 0
-                      ) as averaged
-                 join health.sample as sample
-                   on sample.user_id = %(user_id)s
+                      ) as averaged,
+                      health.sample as sample
+                where sample.user_id = %(user_id)s
                   and sample.metric_type = averaged.metric_type
                   and sample.started_at > (select starts_at - interval '48 hours' from requested)
                   and sample.started_at < (select ends_at from requested)
@@ -206,9 +206,9 @@ health_measure as (
                   and exists (select from wanted where metric = 'health:heart_rate')
                   and recorded_at >= (select starts_at from requested)
                   and recorded_at < (select ends_at from requested)
-           ) as averaged
-     cross join slots
-     cross join lateral generate_series(
+           ) as averaged,
+           slots,
+           lateral generate_series(
                greatest(width_bucket(averaged.started_at, slots.starts), 1),
                width_bucket(averaged.ended_at, slots.starts)
            ) as touched (position)
@@ -281,8 +281,8 @@ measure as (
                          app,
                          category
            ) as spent
-      left join score as known using (category)
-     cross join lateral (
+      left join score as known using (category),
+           lateral (
                values ('tracked_ms', spent.spent_ms),
                       (
                           case
@@ -347,8 +347,8 @@ measure as (
                       max(focus_ms) as longest_focus_ms
                  from focused
                 group by position
-           ) as summed
-     cross join lateral (
+           ) as summed,
+           lateral (
                values ('focus_ms', summed.focus_ms), ('longest_focus_ms', summed.longest_focus_ms)
            ) as metric_value (metric, value)
 ),
@@ -389,9 +389,11 @@ summed as (
     select period.kind,
            measured.metric,
            sum(measured.value) as sum
-      from period
-      join slot on slot.date between period.first_day and period.last_day
-      join measured using (position)
+      from period,
+           slot,
+           measured
+     where slot.date between period.first_day and period.last_day
+       and measured.position = slot.position
      group by period.kind,
               measured.metric
 ),
@@ -485,8 +487,9 @@ averaged as (
            avg(valued.value) as mean,
            stddev_samp(valued.value::numeric) as deviation,
            count(valued.value) as days
-      from period
-      join valued on valued.date between period.first_day and period.last_day
+      from period,
+           valued
+     where valued.date between period.first_day and period.last_day
      group by period.kind,
               valued.metric
 ),

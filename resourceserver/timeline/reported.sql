@@ -89,8 +89,8 @@ slot as (
            part.date,
            part.starts_at,
            part.ends_at
-      from slot as whole
-     cross join lateral (
+      from slot as whole,
+           lateral (
                values (
                           case
                               when whole.counted_until > whole.starts_at or whole.starts_at = whole.ends_at

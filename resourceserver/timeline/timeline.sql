@@ -2,14 +2,19 @@
 -- and the pages of a list.
 --
 -- A statement with sums defines `slot` and includes `spans`, `categories`, `rule_inputs_in_spans`, `decided_category`
--- and `app_time`, in this order, or `spans`, `runs` and `coding_time`. It reads rollups where they are valid and sessions
--- elsewhere, in one statement and so in one snapshot.
+-- and `app_time`, in this order, or `spans`, `runs` and `coding_time`. It reads rollups where they are valid and
+-- sessions elsewhere, in one statement and so in one snapshot.
 
 -- fragment: categories
--- `rule`: the caller's own category rules. `score`: the score of each category, the caller's own before the service's
--- default. A category without a row scores 0.
+-- The caller's category rules and the scores of categories.
 -- gives: rule (category, category_rule_id, field, match, pattern, position)
 -- gives: score (category, score)
+--include rules
+--include scores
+
+-- fragment: rules
+-- `rule`: the caller's own category rules.
+-- gives: rule (category, category_rule_id, field, match, pattern, position)
 rule as (
     select category_rule_id,
            field,
@@ -21,6 +26,11 @@ rule as (
      where user_id = %(user_id)s
        and switched_off_at is null
 ),
+
+-- fragment: scores
+-- `score`: the score of each category, the caller's own before the service's default. A category without a row
+-- scores 0.
+-- gives: score (category, score)
 own_score as (
     select category,
            score
@@ -59,10 +69,12 @@ slot as (
 -- gives: span (ends_at, grain, is_first, position, starts_at)
 -- gives: raw_span (before_ends_at, ends_at, is_first, position, starts_at)
 -- gives: raw_spans (are_first, ends, positions, starts)
---include due_days
+--include slots
 raw_days as (
-    select dates
-      from due_days
+    select
+--include due_dates
+               as dates
+      from slots
 ),
 --include spans_over_raw_days
 
@@ -83,16 +95,22 @@ slots as (
 -- gives: due_days (dates)
 --include slots
 due_days as (
-    select array(
-               select date
-                 from activity.rollup_due
-                where user_id = %(user_id)s
-                  and date >= (slots.starts[1] at time zone 'UTC')::date
-                  and date <= (slots.ends[cardinality(slots.ends)] at time zone 'UTC')::date
-                order by date
-           ) as dates
+    select
+--include due_dates
+               as dates
       from slots
 ),
+
+-- fragment: due_dates
+-- The days between the first and the last of `slots` whose rollups are out of date, as an array.
+array(
+    select date
+      from activity.rollup_due
+     where user_id = %(user_id)s
+       and date >= (slots.starts[1] at time zone 'UTC')::date
+       and date <= (slots.ends[cardinality(slots.ends)] at time zone 'UTC')::date
+     order by date
+)
 
 -- fragment: spans_over_raw_days
 -- The same, for a statement that defines `raw_days` (dates) itself. Needs `slots`.
@@ -234,9 +252,9 @@ rule_inputs as (
            null::timestamptz as ended_at,
            null as idempotency_key,
            null::uuid as device_id
-      from (select distinct label_id from rolled) as used
-      join activity.label as label
-        on label.user_id = %(user_id)s
+      from (select distinct label_id from rolled) as used,
+           activity.label as label
+     where label.user_id = %(user_id)s
        and label.label_id = used.label_id
      union all
 --include raw_rule_inputs
@@ -273,9 +291,9 @@ rule_inputs as (
                              and starts_at < run.ends_at
                           offset 0
                       ) as part
-           ) as used
-      join activity.label as label
-        on label.user_id = %(user_id)s
+           ) as used,
+           activity.label as label
+     where label.user_id = %(user_id)s
        and label.label_id = used.label_id
      union all
 --include raw_rule_inputs
@@ -304,15 +322,10 @@ raw_session as (
            device.name as device,
            session.started_at,
            session.ended_at
-      from decided_category as session
-      join activity.device as device
-        on device.user_id = %(user_id)s
+      from decided_category as session,
+           activity.device as device
+     where device.user_id = %(user_id)s
        and device.device_id = session.device_id
-),
-raw_timeline as (
-    select array_agg(started_at order by n) as starts,
-           array_agg(ended_at order by n) as ends
-      from raw_session
 ),
 raw_part as (
     select raw_spans.positions[part.span] as position,
@@ -322,10 +335,13 @@ raw_part as (
            part.owned_ms,
            part.first_at,
            part.last_at
-      from raw_timeline,
+      from (
+               select array_agg(started_at order by n) as starts,
+                      array_agg(ended_at order by n) as ends
+                 from raw_session
+           ) as timeline,
            raw_spans,
-           lateral svc.owned_parts(raw_timeline.starts, raw_timeline.ends, raw_spans.starts, raw_spans.ends)
-               as part
+           lateral svc.owned_parts(timeline.starts, timeline.ends, raw_spans.starts, raw_spans.ends) as part
 ),
 raw_spent as (
     select part.position,
@@ -429,11 +445,6 @@ raw_coding_session as (
      where device.user_id = %(user_id)s
        and device.device_id = session.device_id
 ),
-raw_coding_timeline as (
-    select array_agg(started_at order by n) as starts,
-           array_agg(ended_at order by n) as ends
-      from raw_coding_session
-),
 raw_coding_part as (
     select raw_spans.positions[part.span] as position,
            not part.is_start and raw_spans.are_first[part.span] as continues,
@@ -441,14 +452,13 @@ raw_coding_part as (
            part.is_start,
            part.owned_ms,
            part.last_at
-      from raw_coding_timeline as timeline,
+      from (
+               select array_agg(started_at order by n) as starts,
+                      array_agg(ended_at order by n) as ends
+                 from raw_coding_session
+           ) as timeline,
            raw_spans,
-           lateral svc.owned_parts(
-               timeline.starts,
-               timeline.ends,
-               raw_spans.starts,
-               raw_spans.ends
-           ) as part
+           lateral svc.owned_parts(timeline.starts, timeline.ends, raw_spans.starts, raw_spans.ends) as part
 ),
 coding_spent as (
     select width_bucket(part.starts_at, slots.starts) as position,
@@ -514,8 +524,8 @@ slot as (
            day.date,
            greatest(day.starts_at, requested.starts_at) as starts_at,
            least(day.ends_at, requested.ends_at) as ends_at
-      from requested
-     cross join lateral svc.days(
+      from requested,
+           lateral svc.days(
                (requested.starts_at at time zone %(tz)s)::date,
                (requested.ends_at at time zone %(tz)s)::date + 1,
                %(tz)s

@@ -58,10 +58,12 @@ sample as (
            end as last_position,
            taken.is_daily_total and exists (
                select
-                 from health.sample as other
-                 join ranked_source as own on own.source_id = taken.source_id
-                 join ranked_source as its on its.source_id = other.source_id
-                where other.user_id = %(user_id)s
+                 from health.sample as other,
+                      ranked_source as own,
+                      ranked_source as its
+                where own.source_id = taken.source_id
+                  and its.source_id = other.source_id
+                  and other.user_id = %(user_id)s
                   and other.metric_type = taken.metric_type
                   and other.started_at > taken.started_at - interval '48 hours'
                   and other.started_at < taken.ended_at
@@ -74,9 +76,9 @@ sample as (
                           )
                       end
            ) as is_void
-      from metric
-     cross join edge
-     cross join lateral (
+      from metric,
+           edge,
+           lateral (
                select metric_type,
                       source_id,
                       started_at,
@@ -122,12 +124,16 @@ portion as (
            ends_at,
            value / date_part('epoch', ended_at - started_at) * date_part('epoch', ends_at - starts_at)
       from (
-               select sample.*,
+               select sample.metric_type,
+                      sample.rank,
+                      sample.started_at,
+                      sample.ended_at,
+                      sample.value,
                       touched.position,
                       greatest(sample.started_at, (select starts from edge)[touched.position]) as starts_at,
                       least(sample.ended_at, (select ends from edge)[touched.position]) as ends_at
-                 from sample
-                cross join lateral generate_series(sample.first_position, sample.last_position)
+                 from sample,
+                      lateral generate_series(sample.first_position, sample.last_position)
                                as touched (position)
                 where not sample.is_void
                   and (
@@ -142,8 +148,8 @@ contested as (
     select portion.*,
            portion.rank > shared.best as may_lose,
            portion.rank < shared.worst as may_own
-      from portion
-      join (
+      from portion,
+           (
                select metric_type,
                       position,
                       min(rank) as best,
@@ -152,7 +158,9 @@ contested as (
                 group by metric_type,
                          position
                having min(rank) < max(rank)
-           ) as shared using (metric_type, position)
+           ) as shared
+     where shared.metric_type = portion.metric_type
+       and shared.position = portion.position
 ),
 covered as (
     select metric_type,
@@ -184,8 +192,8 @@ owned as (
                           ),
                           0
                       ) as before_s
-                 from covered as level
-                cross join lateral unnest(
+                 from covered as level,
+                      lateral unnest(
                           (
                               select range_agg(covered.times)
                                 from covered
@@ -224,13 +232,15 @@ lost as (
                      end
                )
            end as value
-      from contested
-      join owned using (metric_type, rank)
-     cross join lateral (
+      from contested,
+           owned,
+           lateral (
                select width_bucket(contested.starts_at, owned.starts) as first,
                       width_bucket(contested.ends_at, owned.starts) as last
            ) as place
      where contested.may_lose
+       and owned.metric_type = contested.metric_type
+       and owned.rank = contested.rank
 ),
 amount as (
     select metric_type,

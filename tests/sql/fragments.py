@@ -24,6 +24,10 @@ _STEP: Final = re.compile(
 )
 _NOT_A_TABLE: Final = re.compile(r"(\bextract\(\s*\w+|\bdistinct)\s+from\b")
 _REFERENCE: Final = re.compile(r"\b(?:from|join)\s+(?!lateral\b|rows\s+from\b)(\w+)\b(?![.(])")
+_LIST: Final = re.compile(
+    r"\bfrom\s+[\w.]+(?:\s+as\s+\w+)?((?:,\s+(?!lateral\b)[\w.]+\b(?!\()(?:\s+as\s+\w+)?)+)"
+)
+_LISTED: Final = re.compile(r",\s+(\w+)\b(?![.(])")
 _RETURNED: Final = re.compile(r"\breturning\s+(.*)\Z", re.DOTALL)
 _PARENTHESIS: Final = re.compile(r"[()]")
 _SELECTED: Final = re.compile(
@@ -85,7 +89,8 @@ class Block:
     @cached_property
     def references(self) -> frozenset[str]:
         """The tables without a schema that it reads from."""
-        return frozenset(_REFERENCE.findall(self.code))
+        listed = (_LISTED.findall(more) for more in _LIST.findall(self.code))
+        return frozenset(_REFERENCE.findall(self.code)).union(*listed)
 
 
 def check(paths: Iterable[Path]) -> None:

@@ -110,6 +110,11 @@ def test_a_fragment_that_lacks_what_it_needs_is_refused_by_name(
         ("-- gives: c (n)\nb as (\n    select 1 as n\n),", "b does not give c.n"),
         ("b as (\n    select n from c\n),", "b reads c, which it neither has nor needs"),
         (
+            "b as (\n    select n\n      from t.a as one,\n           c\n),",
+            "b reads c, which it neither has nor needs",
+        ),
+        ("b as (\n    select n from t.a,\n lateral unnest(n) as c, t.d\n),", None),
+        (
             "b as (\n    select extract(epoch from n), n is distinct from 1, 'from c' from t.c\n),",
             None,
         ),

@@ -32,6 +32,10 @@ EXPRESSION: Final = re.compile(
     r"^ *(?:with (?:recursive )?)?\w+(?: \([\w, ]+\))? as (?:not )?(?:materialized )?\($",
     re.MULTILINE,
 )
+EXPRESSION_NAME: Final = re.compile(
+    r"^ *(?:with (?:recursive )?)?(\w+)(?: \([\w, ]+\))? as (?:not )?(?:materialized )?\($",
+    re.MULTILINE,
+)
 DEFINITION: Final = re.compile(
     r"^create or replace (?:function|procedure|view) ([\w.]+)", re.MULTILINE
 )
@@ -66,6 +70,17 @@ def end_of_definition(text: str, definition: re.Match[str]) -> int:
 
 
 DEFINITIONS: Final = dict(definitions())
+
+
+def unread_expressions(text: str) -> list[str]:
+    """Return the common table expressions of a statement that no ``from`` or ``join`` of it names."""
+    return [
+        name
+        for name in EXPRESSION_NAME.findall(text)
+        if not re.search(
+            rf"(?:\b(?:from|join)|,)\s+{name}\b(?! (?:\([\w, ]+\) )?as (?:not )?(?:mat|\())", text
+        )
+    ]
 
 
 def written_out(text: str) -> str:
@@ -124,3 +139,23 @@ def test_common_table_expressions_of_called_functions_are_counted() -> None:
     assert len(EXPRESSION.findall(written_out("select svc.judge()"))) > 5
     assert "svc.owned_segments" not in written_out("select svc.instant(now())")
     assert "function svc.day_start(" in written_out("select svc.days()")
+
+
+def test_a_read_statement_uses_each_of_its_common_table_expressions() -> None:
+    # Postgres plans no others, and each connection keeps their text and their analyzed form nevertheless.
+    unread = [
+        f"{name}: {expression}"
+        for text, name in READ.items()
+        for expression in unread_expressions(text)
+    ]
+
+    assert unread == []
+
+
+def test_an_expression_that_nothing_reads_is_found() -> None:
+    text = (
+        "with a as (\n    select 1 as n\n),\nb as (\n    select n from a\n)\nselect a.n from a, c"
+    )
+
+    assert unread_expressions(text) == ["b"]
+    assert unread_expressions(text + ",\n     b") == []

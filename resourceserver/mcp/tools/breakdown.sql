@@ -25,26 +25,26 @@ bucket as (
            null as hour,
            day.starts_at,
            day.ends_at
-      from frame
-     cross join lateral svc.days(frame.first_day, frame.last_day + 1, frame.tz) as day
+      from frame,
+           lateral svc.days(frame.first_day, frame.last_day + 1, frame.tz) as day
      where (select slot = 'day' from wanted)
      union all
     select hour.date,
            hour.hour,
            hour.starts_at,
            hour.ends_at
-      from frame
-     cross join lateral svc.hours(frame.first_day, frame.last_day + 1, frame.tz) as hour
+      from frame,
+           lateral svc.hours(frame.first_day, frame.last_day + 1, frame.tz) as hour
      where (select slot = 'hour' from wanted)
      union all
     select week.date,
            null,
            svc.day_start(week.date, frame.tz),
            svc.day_start(week.date + 7, frame.tz)
-      from frame
-     cross join first_weekday
-     cross join lateral generate_series(0, (frame.last_day + 1 - frame.first_day) / 7 + 1) as n
-     cross join lateral (
+      from frame,
+           first_weekday,
+           lateral generate_series(0, (frame.last_day + 1 - frame.first_day) / 7 + 1) as n,
+           lateral (
                select frame.first_day + 7 * n
                           - mod(extract(isodow from frame.first_day)::integer - first_weekday.first + 7, 7)
                           as date
@@ -55,8 +55,8 @@ bucket as (
            null,
            svc.day_start(month.date, frame.tz),
            svc.day_start((month.date + interval '1 month')::date, frame.tz)
-      from frame
-     cross join lateral (
+      from frame,
+           lateral (
                select first::date as date
                  from generate_series(
                           date_trunc('month', frame.first_day::timestamp),
@@ -84,8 +84,8 @@ slot as materialized (
                       bucket.hour,
                       greatest(bucket.starts_at, frame.starts_at) as starts_at,
                       least(bucket.ends_at, frame.ends_at) as ends_at
-                 from bucket
-                cross join frame
+                 from bucket,
+                      frame
            ) as clipped
      where clipped.starts_at < clipped.ends_at
 ),
@@ -107,15 +107,15 @@ raw_days as (
                when 'device' = any (wanted.keys)
                    then array(
                             select frame.first_day - 1 + n
-                              from frame
-                             cross join lateral generate_series(
+                              from frame,
+                                   lateral generate_series(
                                        0, frame.last_day - frame.first_day + 3
                                    ) as n
                         )
                else due_days.dates
            end as dates
-      from due_days
-     cross join wanted
+      from due_days,
+           wanted
 ),
 -- The name of each slot for each key of time, and its place in the order.
 named_slot as (
@@ -135,13 +135,13 @@ named_slot as (
                when 'weekday' then weekday.n
                when 'hour' then slot.hour
            end as place
-      from slot
-     cross join first_weekday
-     cross join lateral (
+      from slot,
+           first_weekday,
+           lateral (
                select mod(extract(isodow from slot.date)::integer - first_weekday.first + 7, 7) as n
-           ) as weekday
-     cross join wanted
-     cross join lateral unnest(wanted.keys) with ordinality as key (name, n)
+           ) as weekday,
+           wanted,
+           lateral unnest(wanted.keys) with ordinality as key (name, n)
 ),
 keyed_slot as (
     select position,
@@ -304,8 +304,8 @@ select %(kind)s::text as kind,
                       ),
                       '[]'
                   )
-             from ranked
-            cross join total
+             from ranked,
+                  total
             where ranked.rank > %(skipped)s::integer
               and ranked.rank <= %(skipped)s::integer + %(top)s::integer
        ) as data,

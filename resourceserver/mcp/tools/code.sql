@@ -89,8 +89,8 @@ recent as (
            ) as newest
       join code.event as event
         on event.user_id = %(user_id)s
-       and event.event_id = newest.event_id
-     cross join lateral (
+       and event.event_id = newest.event_id,
+           lateral (
 --include code_event
            ) as line
 )

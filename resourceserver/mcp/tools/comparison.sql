@@ -113,8 +113,8 @@ with frame as (
                               select extent.first_day,
                                      extent.last_day
                                where extent.first_between > extent.last_between
-                          ) as stretch
-                    cross join lateral svc.days(stretch.first_day, stretch.last_day, today.tz) as day
+                          ) as stretch,
+                          lateral svc.days(stretch.first_day, stretch.last_day, today.tz) as day
                     union all
                    select extent.first_between,
                           svc.day_start(extent.first_between, today.tz),
@@ -153,9 +153,9 @@ with frame as (
                reported_days.dates as reported,
                (select dates from due_days) as raw_days,
 --include rendered_slots
-          from today
-         cross join extent
-         cross join reported_days
+          from today,
+               extent,
+               reported_days
     )
     select framed.*,
            svc.day_start(first_day, tz) as starts_at,

@@ -13,8 +13,8 @@ row as (
       join event on event.calendar_event_id = newest.id
       join content.calendar as calendar
         on calendar.user_id = %(user_id)s
-       and calendar.calendar_id = event.calendar_id
-     cross join lateral (
+       and calendar.calendar_id = event.calendar_id,
+           lateral (
                select newest.kind,
                       svc.instant(event.starts_at) as starts_at,
                       svc.instant(event.ends_at) as ends_at,
@@ -41,8 +41,8 @@ row as (
       from newest
       join content.recording as recording
         on recording.user_id = %(user_id)s
-       and recording.recording_id = newest.id
-     cross join lateral (
+       and recording.recording_id = newest.id,
+           lateral (
                select newest.kind,
                       svc.instant(recording.recorded_at) as recorded_at,
                       recording.duration_ms,
@@ -58,8 +58,8 @@ row as (
       from newest
       join content.insight as insight
         on insight.user_id = %(user_id)s
-       and insight.insight_id = newest.id
-     cross join lateral (
+       and insight.insight_id = newest.id,
+           lateral (
                select newest.kind,
                       insight.week_start,
                       insight.week_end,
@@ -73,8 +73,8 @@ row as (
            row_to_json(fields),
            null
       from newest
-      join play on play.play_id = newest.id
-     cross join lateral (
+      join play on play.play_id = newest.id,
+           lateral (
                select newest.kind,
                       svc.instant(play.watched_at) as watched_at,
                       play.watch_ms,
@@ -112,8 +112,8 @@ slots as (
 ),
 event as materialized (
     select event.*
-      from content.calendar_event as event
-     cross join requested
+      from content.calendar_event as event,
+           requested
      where event.user_id = %(user_id)s
        and 'calendar' = any (%(kinds)s::text[])
        and event.starts_at < requested.ends_at
@@ -146,8 +146,8 @@ recording as materialized (
 insight as materialized (
     select insight.insight_id,
            insight.week_start
-      from content.insight
-     cross join frame
+      from content.insight,
+           frame
      where insight.user_id = %(user_id)s
        and 'insights' = any (%(kinds)s::text[])
        and insight.week_start <= frame.last_day
@@ -202,8 +202,8 @@ known as (
     select 'insights',
            insight.insight_id,
            svc.day_start(insight.week_start, frame.tz)
-      from insight
-     cross join frame
+      from insight,
+           frame
      union all
     select 'watching',
            play_id,
@@ -238,8 +238,8 @@ line as (
                'text_length', length(row.text),
                'is_cut', coalesce(length(row.text) > place.most, false)
            ) as excerpt
-      from row
-     cross join lateral (
+      from row,
+           lateral (
                select case
                           when %(full)s::boolean or length(row.text) <= 500 then 1
                           else greatest(
@@ -264,8 +264,8 @@ attended as (
 --include met
     total as (
         select sum(svc.duration_ms(upper(time) - lower(time))) as meeting_ms
-          from met
-         cross join lateral unnest(met.times) as time
+          from met,
+               lateral unnest(met.times) as time
     )
     select (select count(*) from meeting) as meeting_count,
            coalesce(total.meeting_ms, 0)::bigint as meeting_ms

@@ -28,9 +28,9 @@ with frame as (
 --include same_hours
                    else day.ends_at
                end as counted_until
-          from chosen
-         cross join today
-         cross join lateral svc.days(chosen.day - 28, chosen.day, chosen.tz) as day
+          from chosen,
+               today,
+               lateral svc.days(chosen.day - 28, chosen.day, chosen.tz) as day
     ),
 --include reported_days
     frame as (
@@ -50,8 +50,8 @@ with frame as (
                case when day = today then to_char(now() at time zone tz, 'HH24:MI') end as normal_until,
                reported_days.dates as reported,
 --include rendered_slots
-          from chosen
-         cross join reported_days
+          from chosen,
+               reported_days
     )
     select frame.*,
            svc.day_start(first_day, tz) as starts_at,

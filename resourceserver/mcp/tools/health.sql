@@ -76,8 +76,8 @@ by_day as (
                day.date,
                greatest(day.starts_at, frame.starts_at) as starts_at,
                least(day.ends_at, frame.ends_at) as ends_at
-          from frame
-         cross join lateral svc.days(frame.first_day, frame.last_day, frame.tz) as day
+          from frame,
+               lateral svc.days(frame.first_day, frame.last_day, frame.tz) as day
          where greatest(day.starts_at, frame.starts_at) < least(day.ends_at, frame.ends_at)
            and cardinality(%(metrics)s::text[]) > 0
     ),
@@ -108,8 +108,8 @@ summary as (
            (array_agg(by_day.value order by by_day.date desc))[1] as latest,
            max(by_day.date) as latest_day
       from by_day
-      join requested_metric using (metric)
-     cross join frame
+      join requested_metric using (metric),
+           frame
      group by by_day.metric
 ),
 point as (
@@ -125,8 +125,8 @@ point as (
                frame.first_day
            )::text as at,
            avg(by_day.value) as value
-      from by_day
-     cross join frame
+      from by_day,
+           frame
      where %(frame_resolution)s::text in ('day', 'week', 'month')
      group by 1,
               2
@@ -198,9 +198,9 @@ slot as (
 --include same_hours
                else day.ends_at
            end as counted_until
-      from frame
-     cross join today
-     cross join lateral svc.days(frame.first_day - 28, frame.first_day - 1, frame.tz) as day
+      from frame,
+           today,
+           lateral svc.days(frame.first_day - 28, frame.first_day - 1, frame.tz) as day
 ),
 before as (
     with
@@ -245,9 +245,9 @@ with
 reading as (
     select requested_metric.metric,
            taken.value
-      from requested_metric
-     cross join frame
-     cross join lateral (
+      from requested_metric,
+           frame,
+           lateral (
                select value
                  from health.sample
                 where user_id = %(user_id)s
@@ -300,8 +300,8 @@ by_hour as (
                hour.date,
                greatest(hour.starts_at, frame.starts_at) as starts_at,
                least(hour.ends_at, frame.ends_at) as ends_at
-          from frame
-         cross join lateral svc.hours(frame.first_day, frame.last_day, frame.tz) as hour
+          from frame,
+               lateral svc.hours(frame.first_day, frame.last_day, frame.tz) as hour
          where greatest(hour.starts_at, frame.starts_at) < least(hour.ends_at, frame.ends_at)
     ),
 --include measured_in_slots
@@ -341,8 +341,8 @@ is_listing as (
 day as (
     select touched.starts_at,
            touched.ends_at
-      from frame
-     cross join lateral svc.days(frame.first_day, frame.last_day, frame.tz) as touched
+      from frame,
+           lateral svc.days(frame.first_day, frame.last_day, frame.tz) as touched
      where (select holds from is_listing)
 ),
 measurable as (
@@ -384,9 +384,9 @@ available as (
                              and recorded_at < day.ends_at
                       )
            ) as days_measured
-      from measurable
-     cross join frame
-     cross join lateral (
+      from measurable,
+           frame,
+           lateral (
                select min(known.first_at) as first_at,
                       max(known.last_at) as last_at
                  from (
@@ -417,9 +417,9 @@ available as (
        and recovery.sleep_id = sleep.sleep_id
       left join health.cycle as cycle
         on cycle.user_id = %(user_id)s
-       and cycle.sleep_id = sleep.sleep_id
-     cross join frame
-     cross join lateral (
+       and cycle.sleep_id = sleep.sleep_id,
+           frame,
+           lateral (
                select metric,
                       (sleep.ended_at at time zone 'UTC' + sleep.utc_offset::interval)::date as date
                  from (

@@ -9,8 +9,8 @@ slot as (
     select row_number() over (order by day.date)::integer as position,
            greatest(day.starts_at, frame.starts_at) as starts_at,
            least(day.ends_at, frame.ends_at) as ends_at
-      from frame
-     cross join lateral svc.days(frame.first_day, frame.last_day, frame.tz) as day
+      from frame,
+           lateral svc.days(frame.first_day, frame.last_day, frame.tz) as day
      where greatest(day.starts_at, frame.starts_at) < least(day.ends_at, frame.ends_at)
 ),
 --include requested_days
@@ -99,8 +99,8 @@ place as (
                         been.name collate "C",
                         been.place_id
            ) as rank
-      from been
-     cross join lateral (
+      from been,
+           lateral (
                select coalesce(sum(svc.duration_ms(upper(part) - lower(part))), 0)::bigint as stayed_ms
                  from unnest(been.times) as part
            ) as stayed
@@ -112,8 +112,8 @@ fitting as not materialized (
            point.latitude,
            point.longitude,
            point.accuracy_m
-      from location.point
-     cross join near
+      from location.point,
+           near
      where point.user_id = %(user_id)s
        and %(raw)s::boolean
        and point.recorded_at >= (select starts_at from requested)
@@ -142,9 +142,9 @@ point as (
      where (select count <= 500 from extent)
      union
     select first.*
-      from extent
-     cross join generate_series(0, 499) as n
-     cross join lateral (
+      from extent,
+           generate_series(0, 499) as n,
+           lateral (
                select *
                  from fitting
                 where recorded_at >= extent.first_at + n * extent.length_ms / 499 * interval '1 millisecond'
@@ -170,8 +170,8 @@ select (
                        order by started_at desc,
                                 event_id desc
                        limit %(limit)s::integer
-                  ) as newest
-            cross join lateral (
+                  ) as newest,
+                  lateral (
                       select svc.cursor(newest.started_at, newest.event_id) as cursor,
                              newest.type,
                              newest.status,

@@ -54,8 +54,8 @@ app_row as (
       from decided_category as session
       join activity.device as device
         on device.user_id = %(user_id)s
-       and device.device_id = session.device_id
-     cross join lateral (
+       and device.device_id = session.device_id,
+           lateral (
 --include app_session
            ) as line
      where (
@@ -86,8 +86,8 @@ coding_row as (
       from activity.coding_session as session
       join activity.device as device
         on device.user_id = %(user_id)s
-       and device.device_id = session.device_id
-     cross join lateral (
+       and device.device_id = session.device_id,
+           lateral (
 --include coding_session
            ) as line
      where session.user_id = %(user_id)s

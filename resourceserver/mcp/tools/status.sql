@@ -182,8 +182,8 @@ extent as (
     select 'health_samples',
            (
                select min(sample.started_at)
-                 from health.metric
-                cross join lateral (
+                 from health.metric,
+                      lateral (
                           select started_at
                             from health.sample
                            where user_id = %(user_id)s
@@ -195,8 +195,8 @@ extent as (
            ),
            (
                select max(sample.started_at)
-                 from health.metric
-                cross join lateral (
+                 from health.metric,
+                      lateral (
                           select started_at
                             from health.sample
                            where user_id = %(user_id)s
@@ -339,8 +339,8 @@ visible as (
            name,
            scope,
            scope = any (held.scopes) as is_visible
-      from held
-     cross join (
+      from held,
+           (
                values (1, 'app_sessions', 'read:activity'),
                       (2, 'coding_sessions', 'read:activity'),
                       (3, 'code_events', 'read:code'),
@@ -379,10 +379,10 @@ domain as (
       from visible
       join counted using (name)
       left join extent using (name)
-      left join synced using (name)
-     cross join frame
-     -- An insight has calendar days, which do not depend on a time zone.
-     cross join lateral (
+      left join synced using (name),
+           frame,
+           -- An insight has calendar days, which do not depend on a time zone.
+           lateral (
                select case visible.name when 'insights' then 'UTC' else frame.tz end as tz
            ) as known_in
 )
