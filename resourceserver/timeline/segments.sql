@@ -46,8 +46,8 @@ edge as (
            (side.within at time zone 'UTC')::date as date,
            -- Where the range begins or ends on this day, in milliseconds; null on the days beyond.
            (extract(epoch from side.at - date_trunc('day', side.within, 'UTC')) * 1000)::integer as at_ms
-      from requested
-     cross join lateral (
+      from requested,
+           lateral (
                values (-1, requested.starts_at, requested.starts_at),
                       (1, requested.ends_at - interval '1 millisecond', requested.ends_at)
            ) as side (step, within, at)
@@ -56,8 +56,8 @@ edge as (
            edge.step,
            edge.date + edge.step,
            null
-      from edge
-     cross join lateral (values (edge.date::timestamp at time zone 'UTC')) as day (at)
+      from edge,
+           lateral (values (edge.date::timestamp at time zone 'UTC')) as day (at)
      where case
                when exists (select from activity.rollup_due where user_id = %(user_id)s and date = edge.date)
                    then edge.at_ms is not null
@@ -123,39 +123,43 @@ marked_session as materialized (
            session.category,
            greatest(session.started_at, touched.date::timestamp at time zone 'UTC') as starts_at,
            least(session.ended_at, (touched.date + 1)::timestamp at time zone 'UTC') as ends_at
-      from (
+      from activity.device as device,
+           (
                select day.date,
+                      (day.date + 1)::timestamp at time zone 'UTC' as ends_at,
                       bool_or(day.is_itself) as is_marked,
                       bool_or(not day.is_itself) as is_before_marked
-                 from marked_day
-                cross join lateral (
+                 from marked_day,
+                      lateral (
                           values (marked_day.date, true), (marked_day.date - 1, false)
                       ) as day (date, is_itself)
                 group by day.date
-           ) as first_day
-     cross join lateral (
-               select *
+           ) as first_day,
+           lateral (
+               select app_session_id,
+                      app,
+                      title,
+                      domain,
+                      category,
+                      started_at,
+                      ended_at,
+                      idempotency_key,
+                      device_id
                  from activity.app_session
                 where user_id = %(user_id)s
                   and started_at >= first_day.date::timestamp at time zone 'UTC'
-                  and started_at < (first_day.date + 1)::timestamp at time zone 'UTC'
+                  and started_at < first_day.ends_at
                   and ended_at > started_at
                   and not idle
                offset 0
-           ) as session
-      join activity.device as device
-        on device.user_id = %(user_id)s
-       and device.device_id = session.device_id
-     -- No session is longer than a day.
-     cross join lateral (
+           ) as session,
+           -- No session is longer than a day.
+           lateral (
                values (first_day.date, first_day.is_marked),
-                      (
-                          first_day.date + 1,
-                          first_day.is_before_marked
-                          and session.ended_at > (first_day.date + 1)::timestamp at time zone 'UTC'
-                      )
+                      (first_day.date + 1, first_day.is_before_marked and session.ended_at > first_day.ends_at)
            ) as touched (date, is_marked)
-     where touched.is_marked
+     where (device.user_id, device.device_id) = (%(user_id)s, session.device_id)
+       and touched.is_marked
 ),
 marked_sessions as (
     select array_agg(starts_at order by n) as starts,
@@ -168,8 +172,8 @@ marked_segment as (
            segment.n,
            svc.duration_ms(segment.starts_at - date_trunc('day', segment.starts_at, 'UTC'))::integer as starts_ms,
            svc.duration_ms(segment.ends_at - date_trunc('day', segment.starts_at, 'UTC'))::integer as ends_ms
-      from marked_sessions
-     cross join lateral svc.owned_segments(marked_sessions.starts, marked_sessions.ends) as segment
+      from marked_sessions,
+           lateral svc.owned_segments(marked_sessions.starts, marked_sessions.ends) as segment
 ),
 timeline_day as materialized (
     select *,
@@ -183,19 +187,19 @@ timeline_day as materialized (
                    then 86400000 + (lead(ends) over days)[1]
            end as last_end
       from (
-               select stored.date,
-                      stored.labels,
-                      stored.starts,
-                      stored.ends,
-                      stored.first_session,
-                      stored.last_session,
-                      stored.switch_at,
-                      stored.switch_from,
-                      stored.switch_to,
-                      stored.switch_before
-                 from reach
-                cross join lateral (
-                          select *
+               select stored.*
+                 from reach,
+                      lateral (
+                          select date,
+                                 labels,
+                                 starts,
+                                 ends,
+                                 first_session,
+                                 last_session,
+                                 switch_at,
+                                 switch_from,
+                                 switch_to,
+                                 switch_before
                             from activity.app_timeline
                            where user_id = %(user_id)s
                              and date between reach.first and reach.last
@@ -237,8 +241,8 @@ rule_inputs as (
        and label.label_id = any (
                array(
                    select distinct part.label_id
-                     from reach
-                    cross join lateral (
+                     from reach,
+                          lateral (
                               select label_id
                                 from activity.app_time
                                where user_id = %(user_id)s
@@ -312,14 +316,21 @@ walked as (
                  end as ends_ms,
            (day.jumps + part.jumps) * 600000 as jump_ms
       from (
-               select *,
+               select date_ms,
+                      count,
+                      is_continued,
+                      last_end,
+                      labels,
+                      starts,
+                      ends,
+                      switch_at,
                       count(*) filter (where switch_at <> '{}') over (
                           order by date
                           rows between unbounded preceding and 1 preceding
                       ) as jumps
                  from timeline_day
-           ) as day
-     cross join lateral (
+           ) as day,
+           lateral (
                select 0 as jumps,
                       case when day.is_continued then 2 else 1 end as first,
                       case
@@ -331,8 +342,8 @@ walked as (
                       width_bucket(day.switch_at[cardinality(day.switch_at)], day.starts),
                       day.count
                 where day.switch_at <> '{}'
-           ) as part
-     cross join lateral unnest(
+           ) as part,
+           lateral unnest(
                day.labels[part.first:part.last],
                day.starts[part.first:part.last],
                day.ends[part.first:part.last]
@@ -361,8 +372,8 @@ walked_switch as (
            walk.labels[result.from_position] as from_label,
            walk.labels[result.to_position] as to_label,
            result.before_ms
-      from walk
-     cross join lateral svc.switches(walk.start_clocks, walk.end_clocks, walk.apps) as result
+      from walk,
+           lateral svc.switches(walk.start_clocks, walk.end_clocks, walk.apps) as result
 ),
 
 -- fragment: requested_stretches
@@ -417,13 +428,13 @@ switched as (
                width_bucket(clipped.ends_ms - 1, day.switch_at)
                    - width_bucket(clipped.starts_ms - 1, day.switch_at) as count
           -- The slice is a copy without compression, because each slot reads it.
-          from (select date_ms, switch_at[:] from timeline_day offset 0) as day
-         cross join slots_ms
-         cross join lateral generate_series(
+          from (select date_ms, switch_at[:] from timeline_day offset 0) as day,
+               slots_ms,
+               lateral generate_series(
                    greatest(width_bucket(day.date_ms, slots_ms.starts), 1),
                    width_bucket(day.date_ms + 86399999, slots_ms.starts)
-               ) as touched (position)
-         cross join lateral (
+               ) as touched (position),
+               lateral (
                    select greatest(slots_ms.starts[touched.position] - day.date_ms, 0)::integer as starts_ms,
                           least(
                               greatest(slots_ms.ends[touched.position] - day.date_ms, 0),
@@ -434,9 +445,9 @@ switched as (
          union all
         select touched.position,
                1
-          from walked_switch
-         cross join slots_ms
-         cross join lateral width_bucket(walked_switch.at_ms, slots_ms.starts) as touched (position)
+          from walked_switch,
+               slots_ms,
+               lateral width_bucket(walked_switch.at_ms, slots_ms.starts) as touched (position)
          where walked_switch.at_ms < slots_ms.ends[touched.position]
     )
     select position,
@@ -788,8 +799,8 @@ streak as (
     walked_streak as (
         select segments.base_ms + segments.starts[walk.first_position] as started_ms,
                segments.base_ms + segments.ends[walk.last_position] as ended_ms
-          from segments
-         cross join lateral svc.focus_streaks(segments.starts, segments.ends, segments.scores) as walk
+          from segments,
+               lateral svc.focus_streaks(segments.starts, segments.ends, segments.scores) as walk
     )
     select started_ms,
            ended_ms
@@ -808,9 +819,9 @@ focused as (
         select touched.position,
                least(streak.ended_ms, slots_ms.ends[touched.position])
                    - greatest(streak.started_ms, slots_ms.starts[touched.position]) as focus_ms
-          from streak
-         cross join slots_ms
-         cross join lateral generate_series(
+          from streak,
+               slots_ms,
+               lateral generate_series(
                    greatest(width_bucket(streak.started_ms, slots_ms.starts), 1),
                    width_bucket(streak.ended_ms, slots_ms.starts)
                ) as touched (position)
