@@ -25,6 +25,7 @@ from resourceserver.api.bodies import (
 )
 from resourceserver.api.endpoint import Answers, Endpoint, Further
 from resourceserver.api.parameters import DayRange, InstantRange, InstantRangeInZone
+from resourceserver.endpoints import sessions
 from shared import pipeline, queries
 from shared.pipeline import Step
 
@@ -38,7 +39,7 @@ SQL: Final = queries.load(
 )
 
 _BESIDE: Final = {
-    "coding_ms": pipeline.statement(SQL["daily_coding"]),
+    "coding_ms": sessions.CODING,
     "app_switches": pipeline.statement(SQL["daily_switches"]),
 }
 """The columns of a day that have statements of their own, and these statements."""
@@ -228,18 +229,25 @@ class DailyCategoriesBody(OfSums):
     totals: DailyCategoriesTotals
 
 
-def _steps(values: Mapping[str, Any], _: Answers) -> dict[str, Step]:
+def _steps(values: Mapping[str, Any], answers: Answers) -> dict[str, Step]:
     """Return the statements of the columns that the query leaves out."""
-    return {column: (statement, values) for column, statement in _BESIDE.items()}
+    days = answers["query"]["data"]
+    # Coding has the statement of another endpoint, whose days are those between two instants.
+    instants = {"from": days[0]["starts_at"], "to": days[-1]["ends_at"]}
+    return {
+        "coding_ms": (_BESIDE["coding_ms"], {**values, **instants}),
+        "app_switches": (_BESIDE["app_switches"], values),
+    }
 
 
 def _finish(answers: Answers) -> dict[str, Any]:
     """Return the body: days with all of their columns, and the sums of these."""
     body = {**answers["query"]}
     days = body["data"]
+    coding, switches = (answers[column]["days"] for column in _BESIDE)
     for day in days:
-        for column in _BESIDE:
-            day[column] = answers[column]["days"].get(day["date"], 0)
+        day["coding_ms"] = coding[day["date"]]["coding_ms"] if day["date"] in coding else 0
+        day["app_switches"] = switches.get(day["date"], 0)
         day["has_data"] = day["tracked_ms"] > 0 or day["coding_ms"] > 0
     active_days = sum(day["has_data"] for day in days)
     totals = {

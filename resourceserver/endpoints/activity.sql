@@ -11,7 +11,7 @@ slot as (
 
 -- name: daily
 -- Tracked, productive, neutral and distracted time for every calendar day, in order. Coding time and switches are 0
--- here, since `daily_coding` and `daily_switches` add them.
+-- here, since `sessions_daily_coding` and `daily_switches` add them.
 --include answer
 with
 --include calendar_days
@@ -52,25 +52,6 @@ row as (
 select json_build_object('from', %(from)s::date, 'to', %(to)s::date) as range,
        %(given_tz)s::text as tz,
        (select json_agg(row order by date) from row) as data
---include end_of_answer
-
--- name: daily_coding
--- Coding time of the same days, for each day with any.
---include answer
-with
---include calendar_days
---include spans
---include runs
---include coding_time
-coded as (
-    select position,
-           sum(owned_ms)::bigint as coding_ms
-      from coding_spent
-     group by position
-)
-select coalesce(json_object_agg(slot.date, coded.coding_ms), '{}') as days
-  from slot
-  join coded using (position)
 --include end_of_answer
 
 -- name: daily_switches

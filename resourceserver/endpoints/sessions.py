@@ -30,7 +30,9 @@ _TIMELINE: Final = Path(timeline.__file__).parent
 SQL: Final = queries.load(_TIMELINE / "timeline.sql", _HERE / "rows.sql", _HERE / "sessions.sql")
 
 _CODING: Final = "sessions_daily_coding"
-_BESIDE: Final = {_CODING: pipeline.statement(SQL[_CODING])}
+CODING: Final = pipeline.statement(SQL[_CODING])
+"""How many coding sessions each day that overlaps a range of instants has, and how long they were."""
+_BESIDE: Final = {_CODING: CODING}
 """What is read beside the app sessions of days."""
 
 
