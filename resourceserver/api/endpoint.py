@@ -56,7 +56,7 @@ class Endpoint:
     """One operation of the REST API: parameters in, one JSON object out."""
 
     name: str
-    """The operation id; the query has the same name."""
+    """The operation id; as a rule, the query has the same name."""
     path: str
     scope: str | None
     """None: any valid token opens it."""

@@ -351,7 +351,11 @@ async def _make_spans(
                 ),
             )
             if len(spans) < left.at_once:
-                await _trip(worker, ("remove_attention_mark", {**own, "marked_at": marked_at}))
+                await _trip(
+                    worker,
+                    ("forget_outdated_spans", own),
+                    ("remove_attention_mark", {**own, "marked_at": marked_at}),
+                )
                 return None
     except (QueryCanceled, TimeoutError):
         if not spans:

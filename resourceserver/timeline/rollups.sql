@@ -1450,8 +1450,8 @@ select marked_at
 
 -- name: mark_attention
 -- Marks the spans of a person because consecutive days have been made, if a span that is over contains one of them or
--- was made of one, or if none has been made of the last third of a month that is over and has timelines. Today changes
--- all the time and is in none.
+-- was made of one, or if none has been made of the last third of a month that is over and has timelines, or if one was
+-- made by older code, without streaks. Today changes all the time and is in none.
 insert into activity.attention_due (user_id)
 select %(user_id)s
   from (
@@ -1489,6 +1489,7 @@ select %(user_id)s
                   and first = third.over_from
                   and last = third.open_from - 1
            )
+    or exists (select from activity.attention where user_id = %(user_id)s and streak_started is null)
     on conflict (user_id) do update
    set marked_at = greatest(now(), attention_due.marked_at + interval '1 microsecond')
 returning true
@@ -1508,22 +1509,12 @@ select marked_at
    and marked_at <= now()
    for update skip locked
 
--- name: spans_due
--- Up to :limit spans before one, the newest first, that are over, have timelines, and are missing or cannot be used any
--- more. Spans with a marked day, or one beside them, are left out: their days are made first. So are spans beside two days
--- without a pause, as trackers that notice no pause report them: such a span would be made of all days up to a pause, and
--- be made again after a write to any of them.
-with
---include categories
---include rules_digest
-extent as (
-    select min(date) as first,
-           max(date) as last
-      from activity.app_timeline
-     where user_id = %(user_id)s
-),
--- Materialized, because the planner would examine all spans again for each part of a month.
-usable_span as materialized (
+-- fragment: current_spans
+-- `current_span`: the spans that are made of the timelines and rules of now. Materialized, because the planner would
+-- examine all spans again for each part of a month.
+-- needs: rules_digest (text)
+-- gives: current_span (first, last)
+current_span as materialized (
     select first,
            last
       from activity.attention
@@ -1536,6 +1527,22 @@ usable_span as materialized (
                   and date between attention.read_first and attention.read_last
                 order by date
            )
+),
+
+-- name: spans_due
+-- Up to :limit spans before one, the newest first, that are over, have timelines, and are missing or cannot be used any
+-- more. Spans with a marked day, or one beside them, are left out: their days are made first. So are spans beside two days
+-- without a pause, as trackers that notice no pause report them: such a span would be made of all days up to a pause, and
+-- be made again after a write to any of them.
+with
+--include categories
+--include rules_digest
+--include current_spans
+extent as (
+    select min(date) as first,
+           max(date) as last
+      from activity.app_timeline
+     where user_id = %(user_id)s
 )
 select part.first,
        part.last
@@ -1577,7 +1584,7 @@ select part.first,
                          and is_unbroken
                   ) = 2
        )
-   and (part.first, part.last) not in (select first, last from usable_span)
+   and (part.first, part.last) not in (select first, last from current_span)
  order by part.last desc,
           part.first desc
  limit %(limit)s::bigint
@@ -1590,6 +1597,28 @@ delete
    and first = %(from)s
    and last = %(to)s
 
+-- name: forget_outdated_spans
+-- Removes all spans that cannot be used, after those that are due have been made: they have names of applications whose
+-- sessions may be gone.
+with
+--include categories
+--include rules_digest
+--include current_spans
+outdated as (
+    select first,
+           last
+      from activity.attention
+     where user_id = %(user_id)s
+    except
+    select first,
+           last
+      from current_span
+)
+delete
+  from activity.attention
+ where user_id = %(user_id)s
+   and (first, last) in (select first, last from outdated)
+
 -- name: remove_attention_mark
 -- Removes the mark of a person whose spans are made, if it is the one that was seen before.
 delete
@@ -1598,7 +1627,7 @@ delete
    and marked_at = %(marked_at)s
 
 -- fragment: span_days
--- `requested`: the days of a span. Days beside it are read as far as a switch or a detour may last.
+-- `requested`: the days of a span. Days beside it are read as far as a switch, a detour or a streak may last.
 -- gives: requested (ends_at, starts_at)
 -- gives: requested_ms (ends, starts)
 -- gives: reach (first, last)
@@ -1619,8 +1648,8 @@ requested_ms as (
 --include timeline_days
 
 -- fragment: span_row
--- `span_row`: the row of activity.attention for a span of days, without its detours; none if a day that it needs is
--- marked.
+-- `span_row`: the row of activity.attention for a span of days, without its streaks and detours; none if a day that it
+-- needs is marked.
 -- gives: span_row (before, first, labels, last, read_first, read_last, read_computed_at, switch_before, switch_count,
 --     switch_from, switch_last, switch_ms, switch_to, tracked_ms)
 --include span_days
@@ -1875,7 +1904,8 @@ select %(user_id)s,
   from row
 
 -- name: add_streaks
--- Adds the streaks of focus of a span that has been inserted.
+-- Adds the streaks of focus of a span that has been inserted. No reader knows the digest that it notes, because the span
+-- cannot be used without its detours: these are missing if a day is marked before they are added.
 with recursive
 --include span_streaks
 row as (
@@ -1894,7 +1924,7 @@ update activity.attention
        streak_top_app = row.streak_top_app,
        streak_top_category = row.streak_top_category,
        streak_apps = row.streak_apps,
-       rules = row.rules
+       rules = 'streaks by ' || row.rules
   from row
  where attention.user_id = %(user_id)s
    and attention.first = %(from)s
@@ -1917,7 +1947,7 @@ update activity.attention
        detour_last = row.detour_last,
        detour_away = row.detour_away,
        away = row.away,
-       rules = case when attention.rules = row.rules then row.rules else '' end
+       rules = case when attention.rules = 'streaks by ' || row.rules then row.rules else '' end
   from row
  where attention.user_id = %(user_id)s
    and attention.first = %(from)s

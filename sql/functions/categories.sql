@@ -574,9 +574,9 @@ begin atomic
 end;
 
 -- Ends a change: if the title rules differ from those before, all rollups are computed again. All summaries are in
--- any case, and so are the detours of spans of days (resourceserver/timeline/kept.sql). A day that was marked already may
--- be in computation now, so it is marked again. Ingest marks rollups before summaries too, so that the two cannot
--- deadlock.
+-- any case, and so are the streaks and detours of spans of days (resourceserver/timeline/kept.sql). A day that was marked
+-- already may be in computation now, so it is marked again. Ingest marks rollups before summaries too, so that the two
+-- cannot deadlock.
 create or replace function svc.end_category_change(p_user_id uuid, p_title_rules_before uuid[])
 returns void
 language plpgsql

@@ -1,12 +1,15 @@
 -- Usable from version 20 on.
 -- Older code makes spans without streaks, and marks them with a digest of rules of its own. So newer code does not use
--- these for streaks, nor older code the others for detours.
+-- these for streaks, nor older code the others for detours. While jobs of both run, each makes the spans of the other
+-- again, and an older one may take the mark that is set here. Then newer code sets it again with the person's next
+-- roll-up, because it finds spans without streaks.
 
 -- The streaks of focus that begin in a span of days, in order of time, each whole. Where the days that the span was made
 -- of do not show what ended one, its reason is null. Applications and categories are those that the rules of the span
--- decide (resourceserver/timeline/kept.sql).
+-- decide (resourceserver/timeline/kept.sql), and the digest in `rules` stands for them too. `streak_started` is null as
+-- long as they are missing.
 alter table activity.attention
-    add column streak_started          bigint[]  not null default '{}',
+    add column streak_started          bigint[],
     add column streak_ended            bigint[]  not null default '{}',
     add column streak_reason           text[]    not null default '{}',
     -- When the time began that broke it; without any, the end of the last use.

@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 
 from resourceserver.api.parameters import cursor
 from resourceserver.timeline import rollups
-from shared import database, queries
+from shared import database, queries, schema
 from shared.settings import Settings
 from tests.conftest import MakeRollups, Person
 from tests.endpoints.histories import add_sessions, ask
@@ -327,7 +327,7 @@ def test_changed_rules_make_spans_again(
     # Switches do not depend on rules, and detours and streaks are not those of spoiled spans.
     assert found[4::7] == right[4::7] != before[4::7]
     assert found[3::7] == right[3::7] != before[3::7]
-    assert found[5::7] == right[5::7]
+    assert found[5::7] == right[5::7] != before[5::7]
     assert found[0::7] != right[0::7]
     assert is_marked(owner)
     make_rollups()
@@ -335,6 +335,98 @@ def test_changed_rules_make_spans_again(
     assert asked() == right
     owner.execute(SPOIL)
     assert asked() != right, "they are used again"
+
+
+def test_a_day_that_is_marked_while_its_span_is_made_leaves_no_span_without_detours(
+    api: TestClient, owner: Owner, alice: Person, make_rollups: MakeRollups, deployment: Settings
+) -> None:
+    # Nothing on 25 May, so a mark of this day changes no timeline.
+    begin, end = (since_epoch(f"2025-05-{day}T00:00:00+00:00") for day in (24, 27))
+    add_sessions(
+        owner, alice, [each for each in life(1) if each.ended < begin or each.started > end]
+    )
+    make_rollups()
+    span = {"user_id": alice.user_id, "from": date(2025, 5, 1), "to": date(2025, 5, 31)}
+    month = {"start": "2025-05-01T00:00:00Z", "end": "2025-06-01T00:00:00Z"}
+    right = ask(api, alice, COSTS, **month)
+
+    with psycopg.connect(database.login(deployment, "worker")) as worker:
+
+        def run(*names: str) -> None:
+            for name in names:
+                worker.execute(rollups.SQL[name], {**span, **schema.VERSION})
+
+        run("begin_for", "forget_span", "make_span", "add_streaks")
+        owner.execute(
+            "insert into activity.rollup_due (user_id, date) values (%s, '2025-05-25')",
+            [alice.user_id],
+        )
+        run("add_detours")
+    owner.execute("delete from activity.rollup_due")
+
+    assert (span["from"], span["to"]) in spans(owner)
+    assert ask(api, alice, COSTS, **month) == right
+    owner.execute("insert into activity.attention_due (user_id) values (%s)", [alice.user_id])
+    make_rollups()
+    owner.execute(SPOIL)
+    assert ask(api, alice, COSTS, **month) != right, "it was made again"
+
+
+def test_spans_of_days_whose_sessions_are_gone_are_removed(
+    owner: Owner, alice: Person, busy: None, make_rollups: MakeRollups
+) -> None:
+    owner.execute(
+        "insert into activity.rollup_due (user_id, date)"
+        " select user_id, date from activity.app_timeline where date < '2025-06-05'"
+    )
+    owner.execute("delete from activity.app_session where started_at < '2025-06-05'")
+
+    make_rollups()
+
+    assert [first for first, _ in spans(owner) if first < date(2025, 6, 1)] == []
+    assert spans(owner) != []
+
+
+def test_spans_of_an_older_version_are_made_again_with_the_next_day(
+    owner: Owner, alice: Person, make_rollups: MakeRollups
+) -> None:
+    today = datetime.now(UTC).date()
+    at = since_epoch((today - timedelta(days=90)).isoformat() + "T09:00:00+00:00")
+    add_sessions(
+        owner,
+        alice,
+        [
+            Session(f"{n}", "laptop", "Code", at + n * 1440 * MINUTE, at + (n * 1440 + 20) * MINUTE)
+            for n in range(90)
+        ],
+    )
+    make_rollups()
+    made = spans(owner)
+    owner.execute("update activity.attention set streak_started = null, rules = 'older'")
+    owner.execute(
+        "insert into activity.rollup_due (user_id, date) values (%s, %s)", [alice.user_id, today]
+    )
+
+    make_rollups()
+
+    assert spans(owner) == made
+    assert owner.execute("select from activity.attention where rules = 'older'").fetchall() == []
+
+
+def test_a_page_of_streaks_begins_after_any_other_streak(
+    api: TestClient, owner: Owner, alice: Person, busy: None
+) -> None:
+    # Spans, and a rest before and after them.
+    days = {"start": "2025-04-28T05:00:00Z", "end": "2025-05-13T12:00:00Z"}
+    whole = ask(api, alice, STREAKS, **days)
+
+    for place in range(0, len(whole["data"]), 7):
+        at = datetime.fromisoformat(whole["data"][place]["started_at"])
+        answer = ask(api, alice, STREAKS, **days, cursor=cursor(at, NO_ID))
+        assert answer["data"] == whole["data"][place + 1 :]
+        assert answer["totals"] == whole["totals"]
+
+    assert len(whole["data"]) > 50
 
 
 def test_spans_are_made_of_days_that_are_over(
