@@ -46,9 +46,9 @@ tracked as (
                 union all
                select least(day.date_ms + segment.ends_ms, requested_ms.ends)
                           - greatest(day.date_ms + segment.starts_ms, requested_ms.starts)
-                 from timeline_day as day
-                cross join requested_ms
-                cross join lateral unnest(day.starts, day.ends) as segment (starts_ms, ends_ms)
+                 from timeline_day as day,
+                      requested_ms,
+                      lateral unnest(day.starts, day.ends) as segment (starts_ms, ends_ms)
                 where (
                           day.date in (select date from marked_day)
                           or day.date_ms < requested_ms.starts
@@ -108,8 +108,8 @@ list_row as (
                 where at_ms < (select before from requested_ms)
                 order by at_ms desc
                 limit %(limit)s::bigint + 1
-           ) as newest
-     cross join lateral (
+           ) as newest,
+           lateral (
                select svc.instant(newest.at) as at,
                       (select apps from names)[newest.from_app] as from_app,
                       (select apps from names)[newest.to_app] as to_app,
@@ -134,8 +134,8 @@ select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_
        ) as pairs,
        (select row_to_json(total) from total) as totals,
        page.*
-  from page
- cross join requested
+  from page,
+       requested
 --include end_of_answer
 
 -- name: switch_totals
@@ -149,7 +149,30 @@ with recursive wanted as (
            null::text as rules
 ),
 --include kept_spans
+-- A slice is a copy without compression, because many parts of it are read.
+kept as materialized (
+    select row_number() over () as n,
+           span.labels,
+           span.tracked_ms,
+           span.switch_from,
+           span.switch_to,
+           span.switch_count,
+           span.switch_ms,
+           span.switch_last,
+           span.switch_before[:],
+           span.before[:]
+      from usable,
+           activity.attention as span
+     where span.user_id = %(user_id)s
+       and span.first = usable.first
+       and span.last = usable.last
+),
 --include rest_of_range
+requested_ms as (
+    select (extract(epoch from starts_at) * 1000)::bigint as starts,
+           (extract(epoch from ends_at) * 1000)::bigint as ends
+      from requested
+),
 --include reach_of_switches
 --include timeline_days
 --include labels_in_kept_days
@@ -195,8 +218,8 @@ tracked as (
                  from kept
                 union all
                select part.owned_ms
-                 from requested
-                cross join lateral (
+                 from requested,
+                      lateral (
                           select owned_ms,
                                  starts_at
                             from activity.app_time
@@ -210,35 +233,23 @@ tracked as (
                 union all
                select least(day.date_ms + segment.ends_ms, requested_ms.ends)
                           - greatest(day.date_ms + segment.starts_ms, requested_ms.starts)
-                 from timeline_day as day
-                 join requested_ms
-                   on requested_ms.starts < day.date_ms + 86400000
+                 from timeline_day as day,
+                      requested_ms,
+                      lateral unnest(day.starts, day.ends) as segment (starts_ms, ends_ms)
+                where requested_ms.starts < day.date_ms + 86400000
                   and requested_ms.ends > day.date_ms
                   and (
                           requested_ms.starts > day.date_ms
                           or requested_ms.ends < day.date_ms + 86400000
                           or day.date in (select date from marked_day)
                       )
-                cross join lateral unnest(day.starts, day.ends) as segment (starts_ms, ends_ms)
-                where day.date_ms + segment.starts_ms < requested_ms.ends
+                  and day.date_ms + segment.starts_ms < requested_ms.ends
                   and day.date_ms + segment.ends_ms > requested_ms.starts
            ) as part
 ),
--- The slice is a copy without compression, because many parts of it are read.
-kept_times as materialized (
-    select row_number() over () as n,
-           switch_from,
-           switch_to,
-           switch_count,
-           switch_ms,
-           switch_last,
-           switch_before[:],
-           before[:]
-      from kept
-),
 -- The numbers of the two applications are one key.
 kept_pair as materialized (
-    select kept_times.n,
+    select kept.n,
            (select apps from label_map)[width_bucket(pair.from_label, (select ids from label_map))]
                * bigint '1000000000'
                + (select apps from label_map)[width_bucket(pair.to_label, (select ids from label_map))]
@@ -246,9 +257,9 @@ kept_pair as materialized (
            pair.count,
            pair.before_ms,
            pair.last
-      from kept_times
-     cross join lateral unnest(switch_from, switch_to, switch_count, switch_ms, switch_last)
-                    as pair (from_label, to_label, count, before_ms, last)
+      from kept,
+           lateral unnest(switch_from, switch_to, switch_count, switch_ms, switch_last)
+               as pair (from_label, to_label, count, before_ms, last)
 ),
 pair_part as (
     select from_app * bigint '1000000000' + to_app as key,
@@ -297,7 +308,7 @@ frequent_kept_pair as (
 piece as materialized (
     select -1::bigint as key,
            before as sorted
-      from kept_times
+      from kept
      union all
     select case when grouping(pair.key) = 0 then pair.key else -1 end,
            array_agg(pair.before_ms order by pair.before_ms)
@@ -311,11 +322,11 @@ piece as materialized (
         or pair.key = (select keys from frequent_keys)[width_bucket(pair.key, (select keys from frequent_keys))]
      union all
     select pair.key,
-           kept_times.switch_before[pair.last - pair.count + 1:pair.last]
-      from kept_times
-      full join frequent_kept_pair using (n)
-     cross join lateral unnest(frequent_kept_pair.keys, frequent_kept_pair.counts, frequent_kept_pair.lasts)
-                    as pair (key, count, last)
+           kept.switch_before[pair.last - pair.count + 1:pair.last]
+      from (select n, switch_before from kept) as kept
+      full join frequent_kept_pair using (n),
+           lateral unnest(frequent_kept_pair.keys, frequent_kept_pair.counts, frequent_kept_pair.lasts)
+               as pair (key, count, last)
 ),
 --include medians
 pair as (
@@ -375,10 +386,10 @@ wanted as (
 rest as (
     select lower(rest) as starts_at,
            upper(rest) as ends_at
-      from wanted
-     cross join lateral unnest(
+      from wanted,
+           lateral unnest(
                tstzmultirange(tstzrange(wanted.starts_at, wanted.ends_at))
-                   - coalesce((select range_agg(tstzrange(starts_at, ends_at)) from kept), '{}')
+                   - coalesce((select range_agg(tstzrange(starts_at, ends_at)) from usable), '{}')
                    -- A streak that began before the range may last into it.
                    + tstzmultirange(
                        tstzrange(
@@ -389,8 +400,8 @@ rest as (
            ) as rest
 )
 select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_at)) as range,
-       array(select first from kept order by first) as firsts,
-       array(select last from kept order by first) as lasts,
+       array(select first from usable order by first) as firsts,
+       array(select last from usable order by first) as lasts,
        array(select svc.instant(starts_at) from rest order by starts_at) as starts,
        array(select svc.instant(ends_at) from rest order by starts_at) as ends
   from wanted
@@ -418,8 +429,8 @@ overlapping as materialized (
     select streak.*,
            streak.started_ms < range_ms.before as is_on_page,
            least(streak.ended_ms, range_ms.ends) - greatest(streak.started_ms, range_ms.starts) as clipped_ms
-      from streak
-     cross join range_ms
+      from streak,
+           range_ms
      where streak.started_ms < range_ms.ends
        and streak.ended_ms > range_ms.starts
 ),
@@ -498,8 +509,8 @@ with recursive
 span_edges as (
     select array(
                select (extract(epoch from edge.date::timestamp at time zone 'UTC') * 1000)::bigint
-                 from unnest(%(firsts)s::date[], %(lasts)s::date[]) as span (first, last)
-                cross join lateral (values (span.first), (span.last + 1)) as edge (date)
+                 from unnest(%(firsts)s::date[], %(lasts)s::date[]) as span (first, last),
+                      lateral (values (span.first), (span.last + 1)) as edge (date)
                 order by 1
            ) as ms
 ),
@@ -519,8 +530,8 @@ known_streak as (
     select walked_streak.*,
            (select apps from names)[(select apps from label_map)[breaker.place]] as breaker_app,
            (select categories from names)[(select categories from label_map)[breaker.place]] as breaker_category
-      from walked_streak
-     cross join lateral width_bucket(breaker_label, (select ids from label_map)) as breaker (place)
+      from walked_streak,
+           lateral width_bucket(breaker_label, (select ids from label_map)) as breaker (place)
      where mod(width_bucket(started_ms, (select ms from span_edges)), 2) = 0
 ),
 --include streak_ends
@@ -540,18 +551,29 @@ described_streak as (
 with
 --include range_of_streaks
 span as materialized (
-    select kept.*
-      from unnest(%(firsts)s::date[], %(lasts)s::date[]) as given (first, last)
-      join activity.attention as kept
-        on kept.user_id = %(user_id)s
+    select kept.first,
+           kept.streak_started,
+           kept.streak_ended,
+           kept.streak_reason,
+           kept.streak_broken,
+           kept.streak_gap,
+           kept.streak_breaker_app,
+           kept.streak_breaker_category,
+           kept.streak_productive,
+           kept.streak_top_app,
+           kept.streak_top_category,
+           kept.streak_apps
+      from unnest(%(firsts)s::date[], %(lasts)s::date[]) as given (first, last),
+           activity.attention as kept
+     where kept.user_id = %(user_id)s
        and kept.first = given.first
        and kept.last = given.last
 ),
 known_streak as (
     select span.first,
            streak.*
-      from span
-     cross join lateral unnest(
+      from span,
+           lateral unnest(
                span.streak_started,
                span.streak_ended,
                span.streak_reason,
@@ -578,8 +600,9 @@ described_streak as (
            span.streak_top_app[listed_streak.n] as top_app,
            span.streak_top_category[listed_streak.n] as top_category,
            span.streak_apps[listed_streak.n] as app_count
-      from listed_streak
-      join span using (first)
+      from listed_streak,
+           span
+     where listed_streak.first = span.first
 ),
 --include answer_of_streaks
 --include end_of_answer
@@ -602,6 +625,22 @@ wanted as (
            end as rules
 ),
 --include kept_spans
+-- A slice is a copy without compression, because many parts of it are read.
+kept as materialized (
+    select span.labels,
+           span.detour_label,
+           span.detour_count,
+           span.detour_returned,
+           span.detour_ms,
+           span.detour_last,
+           span.detour_away[:],
+           span.away[:]
+      from usable,
+           activity.attention as span
+     where span.user_id = %(user_id)s
+       and span.first = usable.first
+       and span.last = usable.last
+),
 --include rest_of_range
 --include reach_of_streaks
 --include timeline_days
@@ -616,17 +655,6 @@ detour_in_range as materialized (
            away_ms
       from detour
      where mod(width_bucket(began_ms, (select ms from requested_edges)), 2) = 1
-),
--- The slice is a copy without compression, because many parts of it are read.
-kept_times as materialized (
-    select detour_label,
-           detour_count,
-           detour_returned,
-           detour_ms,
-           detour_last,
-           detour_away[:],
-           away[:]
-      from kept
 ),
 detour_part as materialized (
     select key,
@@ -648,9 +676,9 @@ detour_part as materialized (
                       part.returned_count,
                       part.away_ms,
                       detour_away[part.last - part.returned_count + 1:part.last] as sorted
-                 from kept_times
-                cross join lateral unnest(detour_label, detour_count, detour_returned, detour_ms, detour_last)
-                               as part (label_id, count, returned_count, away_ms, last)
+                 from kept,
+                      lateral unnest(detour_label, detour_count, detour_returned, detour_ms, detour_last)
+                          as part (label_id, count, returned_count, away_ms, last)
                offset 0
            ) as kept_part
 ),
@@ -662,7 +690,7 @@ piece as materialized (
      union all
     select -1,
            away
-      from kept_times
+      from kept
      union all
     select -1,
            array_agg(away_ms order by away_ms)
@@ -702,11 +730,7 @@ select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_
        (
            select coalesce(
                       json_agg(
-                          row
-                          order by total_ms desc,
-                                   count desc,
-                                   app collate "C",
-                                   category collate "C"
+                          row order by total_ms desc, count desc, app collate "C", category collate "C"
                       ),
                       '[]'
                   )

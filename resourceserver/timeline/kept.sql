@@ -4,8 +4,8 @@
 -- those that it was made with as well. So a read needs only the segments of the rest of its range, and its answer is
 -- the same with and without spans.
 --
--- A statement that reads spans defines `wanted` and includes `kept_spans` and `rest_of_range`; then what is true of
--- `requested` is computed as without spans.
+-- A statement that reads spans defines `wanted`, includes `kept_spans` and `rest_of_range`, and defines `kept` with what
+-- it reads of them; then what is true of `requested` is computed as without spans.
 
 -- fragment: rules_digest
 -- `rules_digest`: a digest of all that decides the category and the score of a label. The number stands for the
@@ -40,18 +40,20 @@ rules_digest as materialized (
 ),
 
 -- fragment: kept_spans
--- `kept`: the longest spans in the range of `wanted` that can be used, none within another one. Unless
+-- `usable`: the longest spans in the range of `wanted` that can be used, none within another one. Unless
 -- `rules` is null, those that were made with other rules are left out.
 -- needs: wanted (ends_at, rules, starts_at)
--- gives: kept (away, before, detour_away, detour_count, detour_label, detour_last, detour_ms, detour_returned, ends_at,
---     labels, starts_at, switch_before, switch_count, switch_from, switch_last, switch_ms, switch_to, tracked_ms)
+-- gives: usable (ends_at, first, last, starts_at)
 valid as materialized (
-    select span.*,
-           span.first::timestamp at time zone 'UTC' as starts_at,
-           (span.last + 1)::timestamp at time zone 'UTC' as ends_at
-      from wanted
-     cross join lateral (
-               select *
+    select span.first,
+           span.last
+      from wanted,
+           lateral (
+               select first,
+                      last,
+                      read_first,
+                      read_last,
+                      read_computed_at
                  from activity.attention
                 where user_id = %(user_id)s
                   and first >= (wanted.starts_at at time zone 'UTC')::date
@@ -75,8 +77,11 @@ valid as materialized (
                 order by date
            )
 ),
-kept as materialized (
-    select *
+usable as materialized (
+    select first,
+           last,
+           first::timestamp at time zone 'UTC' as starts_at,
+           (last + 1)::timestamp at time zone 'UTC' as ends_at
       from valid
      where not exists (
                select
@@ -88,31 +93,25 @@ kept as materialized (
 ),
 
 -- fragment: rest_of_range
--- `requested`: the stretches of the range of `wanted` without those of `kept`. `requested_ms`: the same in
--- milliseconds; `requested_edges`: their starts and ends in order.
--- needs: kept (ends_at, starts_at)
+-- `requested`: the stretches of the range of `wanted` without those of `usable`. `requested_edges`: their starts and ends
+-- in order, in milliseconds.
+-- needs: usable (ends_at, starts_at)
 -- needs: wanted (ends_at, starts_at)
 -- gives: requested (ends_at, starts_at)
--- gives: requested_ms (ends, starts)
 -- gives: requested_edges (ms)
 requested as materialized (
     select lower(rest) as starts_at,
            upper(rest) as ends_at
-      from wanted
-     cross join lateral unnest(
+      from wanted,
+           lateral unnest(
                tstzmultirange(tstzrange(wanted.starts_at, wanted.ends_at))
-                   - coalesce((select range_agg(tstzrange(starts_at, ends_at)) from kept), '{}')
+                   - coalesce((select range_agg(tstzrange(starts_at, ends_at)) from usable), '{}')
            ) as rest
 ),
-requested_ms as materialized (
-    select (extract(epoch from starts_at) * 1000)::bigint as starts,
-           (extract(epoch from ends_at) * 1000)::bigint as ends
-      from requested
-),
 requested_edges as (
-    select array_agg(edge.ms order by edge.ms) as ms
-      from requested_ms
-     cross join lateral (values (requested_ms.starts), (requested_ms.ends)) as edge (ms)
+    select array_agg((extract(epoch from edge.at) * 1000)::bigint order by edge.at) as ms
+      from requested,
+           lateral (values (requested.starts_at), (requested.ends_at)) as edge (at)
 ),
 
 -- fragment: labels_in_kept_days
@@ -131,8 +130,8 @@ used_label as materialized (
        and label.label_id = any (
                array(
                    select part.label_id
-                     from reach
-                    cross join lateral (
+                     from reach,
+                          lateral (
                               select label_id
                                 from activity.app_time
                                where user_id = %(user_id)s

@@ -620,9 +620,9 @@ walked_streak as materialized (
                           end
                       ) as breaker_ms,
                       base_ms + segments.ends[coalesce(breaker_position - 1, cardinality(segments.ends))] as paused_ms
-                 from segments
-                cross join stretches
-                cross join lateral svc.focus_streaks(segments.starts, segments.ends, segments.scores) as walk
+                 from segments,
+                      stretches,
+                      lateral svc.focus_streaks(segments.starts, segments.ends, segments.scores) as walk
            ) as ended_streak
 ),
 
@@ -642,8 +642,8 @@ streak as (
                end
            ) as reason,
            coalesce(known_streak.known_gap_ms, following.at_ms - known_streak.broken_ms) as gap_ms
-      from known_streak
-     cross join lateral (
+      from known_streak,
+           lateral (
                select min(first_use.at_ms) as at_ms
                  from (
                           select timestamptz 'epoch' + known_streak.broken_ms * interval '1 millisecond' as at,
@@ -651,8 +651,8 @@ streak as (
                                      as date
                            where known_streak.known_reason is null
                           offset 0
-                      ) as pause
-                cross join lateral (
+                      ) as pause,
+                      lateral (
                           (
                               select (extract(epoch from started_at) * 1000)::bigint as at_ms
                                 from activity.app_session
@@ -689,8 +689,8 @@ part as materialized (
            (select categories from label_map)[segment.place] as category,
            (select scores from label_map)[segment.place] as score,
            segment.own_ms
-      from listed_streak
-     cross join lateral (
+      from listed_streak,
+           lateral (
                select width_bucket(label_id, (select ids from label_map)) as place,
                       ends_ms - starts_ms as own_ms
                  from unnest(listed_streak.labels, listed_streak.starts, listed_streak.ends)
