@@ -152,6 +152,21 @@ def test_the_server_writes_nothing_to_the_terminal(
     assert capfd.readouterr() == ("", "")
 
 
+def test_a_backend_returns_large_pieces_of_memory(standing: EmbeddedPostgres) -> None:
+    """Those of the second statement are smaller than a piece that was freed before."""
+    with psycopg.connect(standing.url, autocommit=True) as connection:
+        status = Path(f"/proc/{connection.info.backend_pid}/statm")
+        before = _resident_mib(status)
+        for length in (40_000_000, 30_000_000):
+            connection.execute("select length(repeat('x', %s))", [length])
+
+        assert _resident_mib(status) < before + 15
+
+
+def _resident_mib(status: Path) -> float:
+    return int(status.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
 def test_the_log_rotates_over_seven_files(standing: EmbeddedPostgres) -> None:
     assert value(standing.url, "show log_filename") == "postgresql-%a.log"
     assert value(standing.url, "show log_rotation_age") == "1d"

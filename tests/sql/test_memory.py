@@ -12,7 +12,7 @@ from psycopg import sql
 
 from tests.sql.test_sizes import READING
 
-MOST_MIB: Final = 64.0
+MOST_MIB: Final = 60.0
 """Each block that a statement needs beyond a power of two doubles one of its three contexts."""
 
 
