@@ -157,10 +157,10 @@ def test_a_backend_returns_large_pieces_of_memory(standing: EmbeddedPostgres) ->
     with psycopg.connect(standing.url, autocommit=True) as connection:
         status = Path(f"/proc/{connection.info.backend_pid}/statm")
         before = _resident_mib(status)
-        for length in (40_000_000, 30_000_000):
+        for length in (20_000_000, 15_000_000):
             connection.execute("select length(repeat('x', %s))", [length])
 
-        assert _resident_mib(status) < before + 15
+        assert _resident_mib(status) < before + 8
 
 
 def _resident_mib(status: Path) -> float:
