@@ -98,8 +98,9 @@ _STATEMENTS: Final = (
     insert into content.insight (
         user_id, week_start, week_end, tz, title, summary, highlights, generated_at
     )
-    select %(user_id)s, %(first)s::date - 3, %(first)s::date + 3, 'UTC', (%(long)s::text[])[1 + n %% 5],
-           (%(long)s::text[])[1 + n %% 5],
+    -- The newest week has one of each title, since insights of one week are in no order of their own.
+    select %(user_id)s, %(first)s::date + 3 - n / 5, %(first)s::date + 9 - n / 5, 'UTC',
+           (%(long)s::text[])[1 + n %% 5], (%(long)s::text[])[1 + n %% 5],
            json_build_array(json_build_object('kind', 'change', 'text', (%(long)s::text[])[1 + n %% 5])),
            %(first)s
       from generate_series(0, 29) as n
