@@ -487,7 +487,7 @@ $$;
 create or replace function svc.most_reading_us(out one integer, out together integer)
 language sql
 immutable
-return row (400, 1500);
+return row (300, 1500);
 
 -- Why a rule is invalid; null: it is valid. An expression is tried first (0017_default_rules.sql says
 -- what it must not contain, which bounds the time of the trial): not_one, if Postgres cannot parse it, and too_slow,

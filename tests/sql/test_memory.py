@@ -8,6 +8,7 @@ what is limited here does not depend on the machine.
 from typing import Any, Final
 
 import psycopg
+import pytest
 from psycopg import sql
 
 from tests.sql.test_sizes import READING
@@ -22,6 +23,10 @@ def test_all_statements_of_endpoints_and_tools_fit_into_one_backend(
     statements = {
         statement.name: statement for each in READING for statement in each.statements.values()
     }
+    if db.execute(
+        "select has_table_privilege('pg_catalog.pg_backend_memory_contexts', 'select')"
+    ).fetchone() != (True,):
+        pytest.skip("this login may not read what a backend keeps")
     db.execute("set local plan_cache_mode = force_generic_plan")
     db.execute("set local jit = off")
     db.execute("set local search_path = ''")
