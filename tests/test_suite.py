@@ -80,6 +80,7 @@ def test_an_interrupted_run_leaves_no_server_and_no_directory(
 def original() -> Iterator[Original]:
     """A process that has imported a file of tests."""
     if not copies.ARE_POSSIBLE:
+        # Elsewhere each worker imports the tests for itself, and there is no such process.
         pytest.skip("a copy needs Linux")
     chosen = Original([str(HERE / "test_glossary.py")])
     yield chosen
@@ -102,6 +103,7 @@ def test_a_worker_has_imported_the_tests_before_it_runs(original: Original) -> N
 
 
 def test_a_worker_ends_with_the_program_that_stands_for_it(original: Original) -> None:
+    # It sleeps for longer than the test may take, so that it ends only if it is killed.
     line = "import os, time; print(os.getpid(), flush=True); time.sleep(100)"
 
     with worker(original, line) as program:

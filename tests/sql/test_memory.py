@@ -26,6 +26,7 @@ def test_all_statements_of_endpoints_and_tools_fit_into_one_backend(
     if db.execute(
         "select has_table_privilege('pg_catalog.pg_backend_memory_contexts', 'select')"
     ).fetchone() != (True,):
+        # It is for superusers and the monitoring role, and the tests on PostgreSQL 15 log in as neither.
         pytest.skip("this login may not read what a backend keeps")
     db.execute("set local plan_cache_mode = force_generic_plan")
     db.execute("set local jit = off")
