@@ -80,7 +80,7 @@ endif
 screenshots: .venv/.dev chromium ## Take pictures of every page into screenshots/
 	@$(BIN)/python -m tests.browser.screenshots screenshots
 
-proof: .venv/.dev chromium pgbouncer $(if $(filter bounded,$(PROFILE)),,$(INSTALLED)) ## Run properties with thousands of examples, long tests, and tests with foreign programs (PROFILE=bounded: 64 examples alone, in two minutes)
+proof: .venv/.dev chromium pgbouncer $(if $(filter bounded,$(PROFILE)),,$(INSTALLED)) ## Run properties with thousands of examples, long tests, and tests with foreign programs (PROFILE=bounded: 40 examples alone, in two minutes)
 	@$(PYTEST) -m "$(MARKS)" --hypothesis-profile=$(PROFILE)
 
 
@@ -142,7 +142,8 @@ SAY_DATA_DIR = case "$$SVC_DATA_DIR" in \
 
 .venv/.dev: .venv/.run requirements-dev.lock
 	@echo "Installing the dependencies of tests and checks"
-	@$(PIP) install --quiet --require-hashes -r requirements-dev.lock
+	@# What is not imported needs no bytecode, and the rest is kept at its first import.
+	@$(PIP) install --quiet --no-compile --require-hashes -r requirements-dev.lock
 	@touch $@
 
 # Foreign programs of Python, pinned with hashes, in environments of their own, since their dependencies may conflict

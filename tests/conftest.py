@@ -42,7 +42,7 @@ from tests.workers import Original
 # How many examples a property is tried with: by `make test`, by .ci/run once more, and by `make proof`, which
 # draws others each time. The first two begin with the same ones, so a change fails for a reason of its own.
 # Fixtures serve all examples of a test; those that write start from an account of their own.
-for profile, examples in {"suite": 10, "bounded": 64, "proof": 5000}.items():
+for profile, examples in {"suite": 10, "bounded": 40, "proof": 5000}.items():
     hypothesis.settings.register_profile(
         profile,
         max_examples=examples,
