@@ -200,6 +200,7 @@ delete from oauth.refresh_token
    and refresh_token.token_hash = dead.token_hash
 
 -- fragment: delete_dead_grants
+-- needs: dead (grant_id, user_id)
 delete from oauth.grant
  using dead
  where oauth.grant.user_id = dead.user_id
@@ -369,6 +370,7 @@ and not exists (
 and not exists (select from oauth.grant as grant_row where grant_row.client_id = client.client_id)
 
 -- fragment: delete_unused_clients
+-- needs: unused (client_id)
 delete from oauth.client
  using unused
  where oauth.client.client_id = unused.client_id

@@ -23,11 +23,13 @@ _STEP: Final = re.compile(
     re.MULTILINE,
 )
 _NOT_A_TABLE: Final = re.compile(r"(\bextract\(\s*\w+|\bdistinct)\s+from\b")
-_REFERENCE: Final = re.compile(r"\b(?:from|join)\s+(?!lateral\b|rows\s+from\b)(\w+)\b(?![.(])")
-_LIST: Final = re.compile(
-    r"\bfrom\s+[\w.]+(?:\s+as\s+\w+)?((?:,\s+(?!lateral\b)[\w.]+\b(?!\()(?:\s+as\s+\w+)?)+)"
+_FROM: Final = re.compile(r"\bfrom\s+")
+_FROM_ENDS: Final = re.compile(
+    r"\b(?:where|group by|having|window|order by|limit|offset|for|on conflict|returning)\b"
+    r"|\b(?:union|except|intersect|select)\b|;"
 )
-_LISTED: Final = re.compile(r",\s+(\w+)\b(?![.(])")
+_FROM_ITEM: Final = re.compile(r",\s*|\bjoin\s+|\busing\s+(?!#)")
+_TABLE: Final = re.compile(r"(?!(?:lateral|rows from)\b)(\w+)\b(?![.#])")
 _RETURNED: Final = re.compile(r"\breturning\s+(.*)\Z", re.DOTALL)
 _PARENTHESIS: Final = re.compile(r"[()]")
 _SELECTED: Final = re.compile(
@@ -67,8 +69,7 @@ class Block:
     @cached_property
     def code(self) -> str:
         """The text without comments and strings, whose parentheses are therefore balanced."""
-        without = _TEXT.sub("''", _COMMENT.sub("", self.text))
-        return _NOT_A_TABLE.sub(r"\1", without)
+        return _bare(self.text)
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:
@@ -89,8 +90,23 @@ class Block:
     @cached_property
     def references(self) -> frozenset[str]:
         """The tables without a schema that it reads from."""
-        listed = (_LISTED.findall(more) for more in _LIST.findall(self.code))
-        return frozenset(_REFERENCE.findall(self.code)).union(*listed)
+        return tables_read(self.code)
+
+
+def _bare(text: str) -> str:
+    without = _TEXT.sub("''", _COMMENT.sub("", text))
+    return _NOT_A_TABLE.sub(r"\1", without)
+
+
+def tables_read(text: str) -> frozenset[str]:
+    """Return the tables without a schema that a text reads from."""
+    code = _bare(text)
+    found = set[str]()
+    for begin in _FROM.finditer(code):
+        clause = _FROM_ENDS.split(_without_parentheses(code, begin.end()), maxsplit=1)[0]
+        tables = map(_TABLE.match, _FROM_ITEM.split(clause))
+        found.update(table[1] for table in tables if table is not None)
+    return frozenset(found)
 
 
 def check(paths: Iterable[Path]) -> None:
@@ -184,7 +200,7 @@ def _columns(code: str, step: re.Match[str]) -> Columns | None:
 
 
 def _without_parentheses(code: str, start: int) -> str:
-    """Return the text up to the parenthesis that closes here, with ``#`` for each pair inside."""
+    """Return the text up to its end or the parenthesis that closes here, with ``#`` for each pair inside."""
     depth, begin, parts = 0, start, list[str]()
     for parenthesis in _PARENTHESIS.finditer(code, start):
         if depth == 0:
@@ -195,4 +211,6 @@ def _without_parentheses(code: str, start: int) -> str:
         if depth == 0:
             parts.append("#")
             begin = parenthesis.end()
+    else:
+        parts.append(code[begin:])
     return "".join(parts)

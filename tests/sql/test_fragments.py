@@ -114,6 +114,20 @@ def test_a_fragment_that_lacks_what_it_needs_is_refused_by_name(
             "b reads c, which it neither has nor needs",
         ),
         ("b as (\n    select n from t.a,\n lateral unnest(n) as c, t.d\n),", None),
+        # A table after a subquery, one after a function, and one that tells which rows are deleted.
+        (
+            "b as (\n    select n from t.a, lateral (select n from t.d) as e, c\n),",
+            "b reads c, which it neither has nor needs",
+        ),
+        (
+            "b as (\n    select n from unnest(array[1, 2]) as e (n), c\n),",
+            "b reads c, which it neither has nor needs",
+        ),
+        (
+            "b as (\n    delete from t.a\n     using c\n),",
+            "b reads c, which it neither has nor needs",
+        ),
+        ("b as (\n    select n from t.a join t.d using (c, n) where n in (1, c)\n),", None),
         (
             "b as (\n    select extract(epoch from n), n is distinct from 1, 'from c' from t.c\n),",
             None,

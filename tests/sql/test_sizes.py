@@ -20,6 +20,7 @@ from resourceserver.mcp.tool import Tool
 from resourceserver.mcp.tools import TOOLS
 from resourceserver.timeline import rollups, summaries
 from shared import queries
+from tests.sql.fragments import tables_read
 
 ROOT: Final = Path(__file__).parent.parent.parent
 PACKAGES: Final = ("authserver", "deploy", "resourceserver", "shared")
@@ -74,13 +75,8 @@ DEFINITIONS: Final = dict(definitions())
 
 def unread_expressions(text: str) -> list[str]:
     """Return the common table expressions of a statement that no ``from`` or ``join`` of it names."""
-    return [
-        name
-        for name in EXPRESSION_NAME.findall(text)
-        if not re.search(
-            rf"(?:\b(?:from|join)|,)\s+{name}\b(?! (?:\([\w, ]+\) )?as (?:not )?(?:mat|\())", text
-        )
-    ]
+    read = tables_read(text)
+    return [name for name in EXPRESSION_NAME.findall(text) if name not in read]
 
 
 def written_out(text: str) -> str:
