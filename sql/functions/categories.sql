@@ -494,7 +494,6 @@ return row (300, 1500);
 -- if building its automaton and reading five texts of 1,024 letters takes more than 25 ms. The best of three times
 -- counts, each of an expression that this connection cannot have used before. Then slow_texts, if there are texts
 -- that it reads too slowly (svc.reading_us).
--- slow_texts, where there are texts that it reads too slowly (svc.reading_us).
 create or replace function svc.rule_problem(p_match text, p_pattern text)
 returns text
 language plpgsql
