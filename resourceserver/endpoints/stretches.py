@@ -171,6 +171,8 @@ class DayTimelineBody(Body):
     screen_time: list[CountedByPhone]
     """What phones counted on this day of theirs, the longest 100 times. It stands beside the stretches: no
     stretch and no total contains it, and a tracker on the same phone may have reported the same time."""
+    screen_time_count: int
+    """How many times phones counted on this day, of which `screen_time` has the longest."""
     removed_before: Timestamp | None
     """Single sessions that ended before this have been removed: `apps` has their time, `coding` and
     `activity` do not have that of coding sessions, and `unreported` is by quarters of an hour. Null where it
@@ -207,6 +209,7 @@ def _finish(answers: Answers) -> dict[str, Any]:
             "unreported_ms": sum(row["duration_ms"] for row in unreported),
         },
         "screen_time": answers[_SCREEN_TIME]["times"],
+        "screen_time_count": answers[_SCREEN_TIME]["count"],
         "removed_before": removed_before,
     }
 

@@ -324,6 +324,12 @@ with row as (
               screen_time_id
      limit 100
 )
-select coalesce(json_agg(row), '[]') as times
+select coalesce(json_agg(row), '[]') as times,
+       (
+           select count(*)
+             from activity.screen_time
+            where user_id = %(user_id)s
+              and date = %(date)s::date
+       ) as count
   from row
 --include end_of_answer

@@ -64,7 +64,8 @@ def test_what_phones_counted_stands_beside_the_stretches_and_in_no_total(
 
     after = ask(api, alice, PATH, date="2025-06-16")
 
-    assert before.pop("screen_time") == []
+    assert (before.pop("screen_time"), before.pop("screen_time_count")) == ([], 0)
+    assert after.pop("screen_time_count") == 2
     assert after.pop("screen_time") == [
         {
             "device": "Pixel",
@@ -82,6 +83,24 @@ def test_what_phones_counted_stands_beside_the_stretches_and_in_no_total(
         },
     ]
     assert after == before
+
+
+def test_the_longest_times_of_phones_are_listed_and_all_are_counted(
+    api: TestClient, owner: Owner, alice: Person
+) -> None:
+    owner.execute(
+        "insert into activity.screen_time (user_id, source, provider_key, date, device, app, duration_ms,"
+        " counted_at) select %s, 'phone', n::text, '2025-06-16', 'Pixel', 'app ' || n, n * 1000, now()"
+        " from generate_series(1, 103) as n",
+        [alice.user_id],
+    )
+
+    found = ask(api, alice, PATH, date="2025-06-16")
+
+    assert found["screen_time_count"] == 103
+    assert [row["duration_ms"] for row in found["screen_time"]] == [
+        n * 1000 for n in range(103, 3, -1)
+    ]
 
 
 def test_a_day_by_hand(api: TestClient, owner: Owner, alice: Person) -> None:
