@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from math import ceil
 from pathlib import Path
 from typing import Any, Final
 
@@ -73,7 +74,8 @@ def _watchful(url: str, name: str) -> str:
     return conninfo.make_conninfo(
         url,
         application_name=name,
-        connect_timeout=2,
+        # libpq takes whole seconds.
+        connect_timeout=ceil(WAIT_S),
         # A connection whose peer does not respond is given up after this many milliseconds.
         tcp_user_timeout=3000,
         keepalives_idle=5,

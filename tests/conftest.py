@@ -57,6 +57,10 @@ hypothesis.settings.load_profile("suite")
 os.environ.pop("SSL_CERT_FILE", None)
 os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)
 
+# Beside other work a process may get no processor time for longer than a server waits for a connection. Tests
+# of this limit set their own.
+database.WAIT_S = 5.0
+
 TEMPLATE = f"svc_test_{os.getpid()}"
 FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 MOST_WORKERS: Final = 8

@@ -463,8 +463,9 @@ def children(parent: int) -> list[int]:
 
 
 def test_a_replica_that_is_silent_costs_no_read(
-    pair: Pair, client: TestClient, alice: Person
+    pair: Pair, client: TestClient, alice: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(database, "WAIT_S", 1.5)
     headers = alice.headers()
     apps(client, headers)
 
