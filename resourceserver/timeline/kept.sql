@@ -1,11 +1,13 @@
--- What is kept of switches, detours and streaks of focus: spans of days, which are months of UTC and thirds of months.
--- Each is made of the timelines of its days (sql/migrations/0050_attention.sql). A span is used while these timelines
--- are those that it was made of and none of their days is marked. For what categories decide, the rules have to be
--- those that it was made with as well. So a read needs only the segments of the rest of its range, and its answer is
--- the same with and without spans.
+-- What is kept of switches, detours and streaks of focus: spans of days, which are quarters of a year and months of
+-- UTC, and thirds of months. Each is made of the timelines of its days (sql/migrations/0050_attention.sql). A span is
+-- used while these timelines are those that it was made of and none of their days is marked. For what categories
+-- decide, the rules have to be those that it was made with as well. So a read needs only the segments of the rest of
+-- its range, and its answer is the same with and without spans.
 --
--- A statement that reads spans defines `wanted`, includes `kept_spans` and `rest_of_range`, and defines `kept` with what
--- it reads of them; then what is true of `requested` is computed as without spans.
+-- A statement that reads spans defines `wanted` and includes `kept_spans`. One that adds up what they have includes
+-- `rest_of_range` too, and defines `kept` with what it reads of them; then what is true of `requested` is computed as
+-- without spans. The one for streaks names spans and rest in its answer, for the statements after it
+-- (endpoints/attention.py).
 
 -- fragment: rules_digest
 -- `rules_digest`: a digest of all that decides the category and the score of a label. The number stands for the
@@ -140,7 +142,7 @@ used_label as materialized (
                                  and starts_at < (reach.last + 1)::timestamp at time zone 'UTC'
                               offset 0
                           ) as part
-                    union
+                    union all
                    select unnest(labels)
                      from kept
                )

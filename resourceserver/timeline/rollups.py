@@ -48,7 +48,7 @@ _DAYS: Final = rounds.MONTH
 _MOST_EDGES: Final = 10_000
 """The most quarter-hour boundaries that a day's sessions may cross: those of a hundred that last all day."""
 _SPANS: Final = 4
-"""The spans of one transaction: a month and its thirds."""
+"""The spans of one transaction: as many as a month and its thirds are."""
 _GRAINS: Final = {"hour": 2, "day": 3, "month": 4}
 Span = tuple[date, date]
 """The first and the last day of a span."""
@@ -79,7 +79,8 @@ class SpansLeft:
     marked_at: datetime | None = None
     """The mark that the turn before saw. With another one, all spans have to be looked at again."""
     before: Span = (date.max, date.max)
-    """The span that had its turn last. The newest comes first, and a month before its last third."""
+    """The span that had its turn last. The newest comes first, and of those with the same
+    end the shortest."""
     at_once: int = _SPANS
 
 

@@ -1533,7 +1533,8 @@ current_span as materialized (
 -- Up to :limit spans before one, the newest first, that are over, have timelines, and are missing or cannot be used any
 -- more. Spans with a marked day, or one beside them, are left out: their days are made first. So are spans beside two days
 -- without a pause, as trackers that notice no pause report them: such a span would be made of all days up to a pause, and
--- be made again after a write to any of them.
+-- be made again after a write to any of them. One that ended yesterday waits until tomorrow if something was used today
+-- within five minutes of midnight: it may be made of today, and would be made again after each write.
 with
 --include categories
 --include rules_digest
@@ -1548,16 +1549,25 @@ select part.first,
        part.last
   from extent
  cross join lateral generate_series(
-           date_trunc('month', extent.first::timestamp),
+           date_trunc('quarter', extent.first::timestamp),
            extent.last::timestamp,
-           interval '1 month'
-       ) as month (at)
+           interval '3 months'
+       ) as quarter (at)
  cross join lateral (
-           values (month.at::date, (month.at + interval '1 month')::date - 1),
-                  (month.at::date, month.at::date + 9),
-                  (month.at::date + 10, month.at::date + 19),
-                  (month.at::date + 20, (month.at + interval '1 month')::date - 1)
-       ) as part (first, last)
+           select quarter.at::date as first,
+                  (quarter.at + interval '3 months')::date - 1 as last
+            union all
+           select part.first,
+                  part.last
+             from generate_series(0, 2) as n
+            cross join lateral (select quarter.at + n * interval '1 month' as at) as month
+            cross join lateral (
+                      values (month.at::date, (month.at + interval '1 month')::date - 1),
+                             (month.at::date, month.at::date + 9),
+                             (month.at::date + 10, month.at::date + 19),
+                             (month.at::date + 20, (month.at + interval '1 month')::date - 1)
+                  ) as part (first, last)
+       ) as part
  where part.last < (now() at time zone 'UTC')::date
    and (part.last, part.first) < (%(before_last)s::date, %(before_first)s::date)
    and not exists (
@@ -1583,6 +1593,14 @@ select part.first,
                          and date between beside.date and beside.date + 1
                          and is_unbroken
                   ) = 2
+       )
+   and not exists (
+           select
+             from activity.app_timeline
+            where user_id = %(user_id)s
+              and date = (now() at time zone 'UTC')::date
+              and date = part.last + 1
+              and starts[1] <= 300000
        )
    and (part.first, part.last) not in (select first, last from current_span)
  order by part.last desc,

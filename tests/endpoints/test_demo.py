@@ -30,7 +30,7 @@ WIDE: Final = {
 WITHOUT_ROWS: Final = {
     "activity.summary_due": "the command has summed up all days itself",
     "activity.rollup_due": "and has made all rollups",
-    "activity.attention_due": "and has kept their switches and detours",
+    "activity.attention_due": "and has kept their switches, detours and streaks",
     "activity.raw_limit": "nothing of it is old enough to be removed",
     "activity.removed_day": "so no day has lost its sessions",
     "svc.turn": "and leaves nothing to the worker",

@@ -745,7 +745,7 @@ def test_every_readable_table_of_user_data_is_exported(db: Rows) -> None:
     named.add("activity.raw_limit")
     # Beats are forgotten after 30 days; the sessions that follow from them are exported.
     named.add("activity.beat")
-    # What is kept of switches and detours follows from sessions, which are exported.
+    # What is kept of switches, detours and streaks follows from sessions, which are exported.
     named.add("activity.attention")
     assert {name.replace('"', "") for (name,) in tables} - named == set()
 

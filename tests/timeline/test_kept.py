@@ -30,8 +30,11 @@ SWITCHES = "/api/v1/analytics/context-switches"
 BREAKS = "/api/v1/analytics/focus-breaks"
 STREAKS = "/api/v1/analytics/focus-streaks"
 COSTS = "/api/v1/analytics/switch-costs"
-FIRST = datetime(2025, 4, 18, tzinfo=UTC)
-DAYS = 80
+FIRST = datetime(2025, 3, 25, tzinfo=UTC)
+DAYS = 103
+QUARTER = (date(2025, 4, 1), date(2025, 6, 30))
+QUIET = {3, 4, 6, 7, 8, 9, 12, 13, 14, 16, 17, 18, 23, 24, 26, 27}
+"""The days of each month without any use, none of which is beside the edge of a span."""
 MINUTE = 60_000
 KINDS = [
     *(("Code", "Development"), ("Docs", "Reference"), ("Mail", "Communication")),
@@ -51,10 +54,14 @@ ZONES = [
 def life(seed: int) -> list[Session]:
     """Return a busy life, which often lasts through the night and so over the edges of spans."""
     chance = random.Random(seed)
-    at = since_epoch(FIRST.isoformat())
-    until = at + DAYS * 1440 * MINUTE
+    at = begin = since_epoch(FIRST.isoformat())
+    until = begin + DAYS * 1440 * MINUTE
     found: list[Session] = []
     while at < until:
+        over = (at - begin) // (1440 * MINUTE)
+        if (FIRST + timedelta(days=over)).day in QUIET:
+            at = begin + (over + 1) * 1440 * MINUTE
+            continue
         app, category = chance.choices(KINDS, [8, 3, 3, 2, 1, 1])[0]
         length = chance.choice([400, 5_000, 45_000, 4 * MINUTE, 15 * MINUTE, 40 * MINUTE])
         found.append(Session(f"{len(found):05}", "laptop", app, at, at + length, category=category))
@@ -66,30 +73,35 @@ def life(seed: int) -> list[Session]:
 
 
 def ranges(seed: int, count: int) -> list[tuple[datetime, datetime]]:
-    """Return ranges of a month and more, which begin and end anywhere."""
+    """Return ranges of up to a few months, which begin and end anywhere."""
     chance = random.Random(seed)
     found = [(FIRST - timedelta(days=40), FIRST + timedelta(days=DAYS + 40))]
     # Whole spans, without any rest.
     found += [
+        (datetime(2025, 4, 1, tzinfo=UTC), datetime(2025, 7, 1, tzinfo=UTC)),
         (datetime(2025, 5, 1, tzinfo=UTC), datetime(2025, 6, 1, tzinfo=UTC)),
         (datetime(2025, 5, 11, tzinfo=UTC), datetime(2025, 6, 21, tzinfo=UTC)),
         (datetime(2025, 5, 1, tzinfo=UTC), datetime(2025, 5, 1, tzinfo=UTC)),
     ]
-    for _ in range(count):
-        start = FIRST + timedelta(milliseconds=chance.randrange(40 * 86_400_000))
-        found.append((start, start + timedelta(milliseconds=chance.randrange(40 * 86_400_000))))
+    for n in range(count):
+        # Every other one has the whole quarter of a year.
+        earliest, most = (5, DAYS) if n % 2 else (60, 40)
+        least = DAYS - 5 if n % 2 else 0
+        start = FIRST + timedelta(milliseconds=chance.randrange(earliest * 86_400_000))
+        length = chance.randrange(least * 86_400_000, most * 86_400_000)
+        found.append((start, start + timedelta(milliseconds=length)))
         # Local days.
         zone = ZoneInfo(chance.choice(ZONES))
-        day = FIRST.date() + timedelta(days=chance.randrange(50))
+        day = FIRST.date() + timedelta(days=chance.randrange(earliest))
         first, last = (
             datetime.combine(each, time(), zone).astimezone(UTC)
-            for each in (day, day + timedelta(days=chance.randrange(60)))
+            for each in (day, day + timedelta(days=chance.randrange(least, most)))
         )
         found.append((first, last))
     return found
 
 
-def answers(api: TestClient, person: Person, seed: int = 1, count: int = 8) -> Answers:
+def answers(api: TestClient, person: Person, seed: int = 1, count: int = 4) -> Answers:
     """Return what all of them say of some ranges: seven answers of each."""
     found = []
     for start, end in ranges(seed, count):
@@ -153,19 +165,22 @@ def test_answers_are_the_same_with_and_without_spans(
     def asked() -> Answers:
         return answers(api, alice, seed)
 
+    assert QUARTER in kept
     assert (date(2025, 5, 1), date(2025, 5, 31)) in kept
     assert (date(2025, 6, 11), date(2025, 6, 20)) in kept
     assert asked() == without_spans(owner, asked)
 
 
 def test_spans_are_used(api: TestClient, owner: Owner, alice: Person, busy: None) -> None:
-    right = answers(api, alice)
+    right = answers(api, alice, count=0)
     owner.execute(SPOIL)
 
-    spoiled = answers(api, alice)
+    spoiled = answers(api, alice, count=0)
 
-    # A list of switches is read from days. No streak is on the second page of streaks, and it has totals.
-    assert [n for n in range(6) if spoiled[n] != right[n]] == [0, 3, 4, 5]
+    # Seven answers for each of two ranges; the second is a quarter of a year. A list of switches is read from
+    # days.
+    found = [n for n in range(14) if spoiled[n] != right[n]]
+    assert found == [0, 3, 4, 5, 6, 7, 10, 11, 12, 13]
 
 
 @pytest.mark.parametrize("seed", [4, 5])
@@ -258,7 +273,7 @@ def test_the_pause_after_the_last_streak_of_a_span_ends_with_the_next_use(
         ("idle", gap_ms),
     )
     kept = owner.execute("select first, last, read_computed_at from activity.attention").fetchall()
-    assert len(made) == 2
+    assert len(made) == 3
     assert all(span in kept for span in made), "they were not made again"
 
 
@@ -383,8 +398,8 @@ def test_spans_of_days_whose_sessions_are_gone_are_removed(
 
     make_rollups()
 
-    assert [first for first, _ in spans(owner) if first < date(2025, 6, 1)] == []
-    assert spans(owner) != []
+    assert [span for span in spans(owner) if span[0] < date(2025, 6, 1)] == [QUARTER]
+    assert len(spans(owner)) > 1
 
 
 def test_spans_of_an_older_version_are_made_again_with_the_next_day(
@@ -417,7 +432,7 @@ def test_a_page_of_streaks_begins_after_any_other_streak(
     api: TestClient, owner: Owner, alice: Person, busy: None
 ) -> None:
     # Spans, and a rest before and after them.
-    days = {"start": "2025-04-28T05:00:00Z", "end": "2025-05-13T12:00:00Z"}
+    days = {"start": "2025-04-28T05:00:00Z", "end": "2025-05-22T12:00:00Z"}
     whole = ask(api, alice, STREAKS, **days)
 
     for place in range(0, len(whole["data"]), 7):
@@ -451,10 +466,37 @@ def test_spans_are_made_of_days_that_are_over(
     lasts = [today.date() - timedelta(days=n) for n in range(1, 41)]
     ends = [day for day in lasts if (day + timedelta(days=1)).day in (1, 11, 21)]
     assert sorted({last for _, last in kept}, reverse=True)[: len(ends)] == ends
-    months = [first for first, last in kept if first.day == 1 and last.day > 10]
+    months = [first for first, last in kept if first.day == 1 and 20 < (last - first).days < 31]
     assert months == [
         day.replace(day=1) for day in reversed(ends) if (day + timedelta(days=1)).day == 1
     ]
+
+
+@pytest.mark.parametrize(("minutes", "is_due"), [(0, False), (5, False), (6, True)])
+def test_a_span_that_today_may_change_waits_until_tomorrow(
+    owner: Owner, alice: Person, make_rollups: MakeRollups, minutes: int, is_due: bool
+) -> None:
+    midnight = since_epoch("2025-07-01T00:00:00+00:00")
+    add_sessions(
+        owner,
+        alice,
+        [
+            Session("1", "laptop", "Code", midnight - 20 * MINUTE, midnight),
+            Session("2", "laptop", "Mail", midnight + minutes * MINUTE, midnight + 20 * MINUTE),
+        ],
+    )
+    make_rollups()
+    owner.execute("delete from activity.attention")
+
+    def due(day: str) -> set[tuple[date, date]]:
+        values = {"user_id": alice.user_id, "limit": 100}
+        values |= {"before_first": date.max, "before_last": date.max}
+        text = rollups.SQL["spans_due"].replace("now()", f"timestamptz '{day}T12:00:00Z'")
+        return set(owner.execute(text, values).fetchall())
+
+    whole = {(date(2025, 6, 21), QUARTER[1]), (date(2025, 6, 1), QUARTER[1]), QUARTER}
+    assert due("2025-07-01") == (whole if is_due else set())
+    assert due("2025-07-02") == whole
 
 
 def test_no_span_is_made_of_days_far_beyond_it(
@@ -486,8 +528,9 @@ def test_no_span_is_made_of_days_far_beyond_it(
 
     make_rollups()
 
-    assert [each for each in spans(owner) if each[0] < date(2025, 9, 1)] == []
-    assert spans(owner) != []
+    summer = (date(2025, 7, 1), date(2025, 9, 30))
+    assert [each for each in spans(owner) if each[0] < date(2025, 9, 1)] == [QUARTER, summer]
+    assert len(spans(owner)) > 2
     assert not is_marked(owner)
 
 
@@ -538,6 +581,7 @@ def test_a_write_makes_its_spans_again(
     ).fetchall()
     # A span beside it may have been made of that day as well, but this life pauses often enough.
     assert set(made) - set(spoiled) == {
+        QUARTER,
         (date(2025, 5, 1), date(2025, 5, 31)),
         (date(2025, 5, 11), date(2025, 5, 20)),
     }
