@@ -149,7 +149,7 @@ with recursive wanted as (
            null::text as rules
 ),
 --include kept_spans
--- A slice is a copy without compression, because many parts of it are read.
+-- Appending nothing gives an array without compression, because many parts of it are read.
 kept as materialized (
     select row_number() over () as n,
            span.labels,
@@ -159,8 +159,8 @@ kept as materialized (
            span.switch_count,
            span.switch_ms,
            span.switch_last,
-           span.switch_before[:],
-           span.before[:]
+           span.switch_before || '{}'::bigint[] as switch_before,
+           span.before || '{}'::bigint[] as before
       from usable,
            activity.attention as span
      where span.user_id = %(user_id)s
@@ -200,12 +200,11 @@ label_map as (
 --include walked_segments
 --include walked_switches
 --include switches
+-- The numbers of the two applications are one key.
 switch_in_range as materialized (
-    select at_ms,
-           from_label,
-           to_label,
-           (select apps from label_map)[width_bucket(from_label, (select ids from label_map))] as from_app,
-           (select apps from label_map)[width_bucket(to_label, (select ids from label_map))] as to_app,
+    select (select apps from label_map)[width_bucket(from_label, (select ids from label_map))] * bigint '1000000000'
+               + (select apps from label_map)[width_bucket(to_label, (select ids from label_map))]
+               as key,
            before_ms
       from switch
      where mod(width_bucket(at_ms, (select ms from requested_edges)), 2) = 1
@@ -247,47 +246,39 @@ tracked as (
                   and day.date_ms + segment.ends_ms > requested_ms.starts
            ) as part
 ),
--- The numbers of the two applications are one key.
 kept_pair as materialized (
-    select kept.n,
-           (select apps from label_map)[width_bucket(pair.from_label, (select ids from label_map))]
-               * bigint '1000000000'
-               + (select apps from label_map)[width_bucket(pair.to_label, (select ids from label_map))]
+    select n,
+           (select apps from label_map)[width_bucket(from_label, (select ids from label_map))] * bigint '1000000000'
+               + (select apps from label_map)[width_bucket(to_label, (select ids from label_map))]
                as key,
-           pair.count,
-           pair.before_ms,
-           pair.last
-      from kept,
-           lateral unnest(switch_from, switch_to, switch_count, switch_ms, switch_last)
-               as pair (from_label, to_label, count, before_ms, last)
-),
-pair_part as (
-    select from_app * bigint '1000000000' + to_app as key,
-           count(*) as count,
-           sum(before_ms)::bigint as before_ms
-      from switch_in_range
-     group by from_app,
-              to_app
-     union all
-    select key,
            count,
-           before_ms
-      from kept_pair
-),
-counted_pair as materialized (
-    select key,
-           sum(count)::bigint as count,
-           sum(before_ms)::bigint as before_ms
-      from pair_part
-     group by key
+           before_ms,
+           last
+      from (
+               select n,
+                      unnest(switch_from) as from_label,
+                      unnest(switch_to) as to_label,
+                      unnest(switch_count) as count,
+                      unnest(switch_ms) as before_ms,
+                      unnest(switch_last) as last
+                 from kept
+           ) as pair
 ),
 -- Numbers are in the order of names.
 frequent as materialized (
     select key,
-           count,
-           before_ms
-      from counted_pair
-     order by count desc,
+           sum(count) as count
+      from (
+               select key,
+                      1 as count
+                 from switch_in_range
+                union all
+               select key,
+                      count
+                 from kept_pair
+           ) as part
+     group by key
+     order by sum(count) desc,
               key
      limit 50
 ),
@@ -295,55 +286,78 @@ frequent_keys as (
     select array_agg(key order by key) as keys
       from frequent
 ),
-frequent_kept_pair as (
-    select n,
-           array_agg(key) as keys,
-           array_agg(count) as counts,
-           array_agg(last) as lasts
-      from kept_pair
-     where key = (select keys from frequent_keys)[width_bucket(key, (select keys from frequent_keys))]
-     group by n
-),
--- The times before the switches of each frequent pair, and with the key -1 of all.
+-- The times before the switches of each frequent pair, and with the key -1 of all, with their sums.
 piece as materialized (
     select -1::bigint as key,
-           before as sorted
+           before as sorted,
+           null::numeric as before_ms
       from kept
      union all
-    select case when grouping(pair.key) = 0 then pair.key else -1 end,
-           array_agg(pair.before_ms order by pair.before_ms)
-      from (
-               select from_app * bigint '1000000000' + to_app as key,
-                      before_ms
-                 from switch_in_range
-           ) as pair
-     group by grouping sets ((), (pair.key))
-    having grouping(pair.key) = 1
-        or pair.key = (select keys from frequent_keys)[width_bucket(pair.key, (select keys from frequent_keys))]
+    select -1,
+           array_agg(before_ms order by before_ms),
+           null
+      from switch_in_range
+    having count(*) > 0
+     union all
+    select key,
+           array_agg(before_ms order by before_ms),
+           sum(before_ms)
+      from switch_in_range
+     where key = (select keys from frequent_keys)[width_bucket(key, (select keys from frequent_keys))]
+     group by key
      union all
     select pair.key,
-           kept.switch_before[pair.last - pair.count + 1:pair.last]
+           kept.switch_before[pair.last - pair.count + 1:pair.last],
+           pair.before_ms
       from (select n, switch_before from kept) as kept
-      full join frequent_kept_pair using (n),
-           lateral unnest(frequent_kept_pair.keys, frequent_kept_pair.counts, frequent_kept_pair.lasts)
-               as pair (key, count, last)
+      full join (
+               select n,
+                      array_agg(key) as keys,
+                      array_agg(count) as counts,
+                      array_agg(before_ms) as sums,
+                      array_agg(last) as lasts
+                 from kept_pair
+                where key = (select keys from frequent_keys)[width_bucket(key, (select keys from frequent_keys))]
+                group by n
+           ) as frequent_kept_pair using (n),
+           lateral unnest(
+               frequent_kept_pair.keys,
+               frequent_kept_pair.counts,
+               frequent_kept_pair.sums,
+               frequent_kept_pair.lasts
+           ) as pair (key, count, before_ms, last)
 ),
 --include medians
+summed as (
+    select key,
+           sum(cardinality(sorted)) as count,
+           sum(before_ms) as before_ms
+      from piece
+     group by key
+),
 pair as (
-    select (select apps from names)[(frequent.key / 1000000000)::integer] as from_app,
-           (select apps from names)[mod(frequent.key, 1000000000)::integer] as to_app,
-           frequent.count,
-           round(frequent.before_ms::numeric / frequent.count)::bigint as average_before_ms,
+    select (select apps from names)[(key / 1000000000)::integer] as from_app,
+           (select apps from names)[mod(key, 1000000000)::integer] as to_app,
+           summed.count,
+           round(summed.before_ms / summed.count)::bigint as average_before_ms,
            median.ms as median_before_ms
-      from frequent
+      from summed
       join median using (key)
+     where key <> -1
 ),
 total as (
-    select coalesce(sum(count), 0)::bigint as switch_count,
-           round(sum(before_ms) / sum(count))::bigint as average_before_ms,
-           (select ms from median where key = -1) as median_before_ms,
-           round(sum(count) * 3600000.0 / nullif((select ms from tracked), 0), 1) as per_active_hour
-      from counted_pair
+    select coalesce(sum(summed.count), 0)::bigint as switch_count,
+           round(
+               (
+                   coalesce((select sum(before_ms) from kept_pair), 0)
+                   + coalesce((select sum(before_ms) from switch_in_range), 0)
+               ) / sum(summed.count)
+           )::bigint as average_before_ms,
+           max(median.ms) as median_before_ms,
+           round(coalesce(sum(summed.count), 0) * 3600000.0 / nullif((select ms from tracked), 0), 1) as per_active_hour
+      from summed
+      join median using (key)
+     where key = -1
 )
 select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_at)) as range,
        json_build_object('max_gap_ms', 300000, 'min_session_ms', 1000) as definition,
@@ -625,7 +639,7 @@ wanted as (
            end as rules
 ),
 --include kept_spans
--- A slice is a copy without compression, because many parts of it are read.
+-- Appending nothing gives an array without compression, because many parts of it are read.
 kept as materialized (
     select span.labels,
            span.detour_label,
@@ -633,8 +647,8 @@ kept as materialized (
            span.detour_returned,
            span.detour_ms,
            span.detour_last,
-           span.detour_away[:],
-           span.away[:]
+           span.detour_away || '{}'::bigint[] as detour_away,
+           span.away || '{}'::bigint[] as away
       from usable,
            activity.attention as span
      where span.user_id = %(user_id)s

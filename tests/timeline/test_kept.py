@@ -297,6 +297,23 @@ def test_a_page_after_all_switches_has_the_totals_of_a_page_with_them(
     assert found[2]["data"] != []
 
 
+def test_totals_of_a_range_without_switches_do_not_depend_on_the_page(
+    api: TestClient, owner: Owner, alice: Person, make_rollups: MakeRollups
+) -> None:
+    at = since_epoch("2025-05-04T09:00:00+00:00")
+    add_sessions(owner, alice, [Session("1", "laptop", "Code", at, at + 20 * MINUTE)])
+    make_rollups()
+    month = {"start": "2025-05-01T00:00:00Z", "end": "2025-06-01T00:00:00Z"}
+
+    first = ask(api, alice, SWITCHES, **month)
+    after_all = ask(
+        api, alice, SWITCHES, **month, cursor=cursor(datetime(2025, 5, 1, tzinfo=UTC), NO_ID)
+    )
+
+    assert after_all["totals"] == first["totals"]
+    assert first["totals"]["per_active_hour"] == 0
+
+
 @pytest.mark.parametrize(
     "change",
     [
