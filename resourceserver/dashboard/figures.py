@@ -108,9 +108,9 @@ def decimal(value: float) -> str:
 
 
 def day(text: str) -> str:
-    """Return a calendar day as ``21 Nov 2026``."""
+    """Return a calendar day as ``21 Nov 2026``. Pages have hundreds, and strftime is slow."""
     at = date.fromisoformat(text)
-    return f"{at.day} {at:%b %Y}"
+    return f"{at.day} {_MONTHS[at.month - 1]} {at.year}"
 
 
 @lru_cache(maxsize=1000)
