@@ -53,7 +53,7 @@ _HOLD_SCHEMA: Final = pipeline.statement(SQL["hold_schema"])
 _LIMIT_ANSWER: Final = pipeline.statement(SQL["limit_answer"])
 _NOTE_FIRST_USE: Final = pipeline.statement(usage.SQL["note_first_use"])
 
-QUICK_MS: Final = 2000
+QUICK_MS = 2000
 """The statement timeout of a quick read."""
 QUICK_S: Final = 7.0
 """The time limit of a quick read, from the request to its answer. Opening a session may take 4 s of it, while
