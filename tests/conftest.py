@@ -60,6 +60,7 @@ os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)
 
 # Beside other work a process may get no processor time for two seconds: longer than a server waits for a
 # connection, and as long as a quick read may take. Tests of these limits set their own.
+SERVERS_WAIT_S: Final = database.WAIT_S
 database.WAIT_S = 5.0
 session.QUICK_MS = 6000
 

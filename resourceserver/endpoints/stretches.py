@@ -171,7 +171,7 @@ class DayTimelineBody(Body):
     screen_time: list[CountedByPhone]
     """What phones counted on this day of theirs, the longest 100 times. It stands beside the stretches: no
     stretch and no total contains it, and a tracker on the same phone may have reported the same time."""
-    screen_time_count: int
+    screen_time_count: Count
     """How many times phones counted on this day, of which `screen_time` has the longest."""
     removed_before: Timestamp | None
     """Single sessions that ended before this have been removed: `apps` has their time, `coding` and

@@ -221,7 +221,8 @@ async def check(worker: Connection, user_id: UUID) -> AsyncGenerator[Difference]
     """
     extent = await _read(worker, user_id, "extent", {})
     for first, last in extent:
-        for month in _months(first, last):
+        # The first span may be a quarter of a year that began before.
+        for month in _months(first.replace(month=first.month - (first.month - 1) % 3, day=1), last):
             for name, more in _CHECKS:
                 for row in await _read(worker, user_id, name, month | more):
                     yield Difference(*row)

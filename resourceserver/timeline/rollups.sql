@@ -1511,7 +1511,7 @@ select marked_at
 
 -- fragment: current_spans
 -- `current_span`: the spans that are made of the timelines and rules of now. Materialized, because the planner would
--- examine all spans again for each part of a month.
+-- examine all spans again for each part of a quarter.
 -- needs: rules_digest (text)
 -- gives: current_span (first, last)
 current_span as materialized (
@@ -1533,8 +1533,8 @@ current_span as materialized (
 -- Up to :limit spans before one, the newest first, that are over, have timelines, and are missing or cannot be used any
 -- more. Spans with a marked day, or one beside them, are left out: their days are made first. So are spans beside two days
 -- without a pause, as trackers that notice no pause report them: such a span would be made of all days up to a pause, and
--- be made again after a write to any of them. One that ended yesterday waits until tomorrow if something was used today
--- within five minutes of midnight: it may be made of today, and would be made again after each write.
+-- be made again after a write to any of them. One whose last day ends with use in its last five minutes waits while today
+-- would be among the days that it is made of: it would be made again after each write.
 with
 --include categories
 --include rules_digest
@@ -1596,11 +1596,22 @@ select part.first,
        )
    and not exists (
            select
-             from activity.app_timeline
-            where user_id = %(user_id)s
-              and date = (now() at time zone 'UTC')::date
-              and date = part.last + 1
-              and starts[1] <= 300000
+             from activity.app_timeline as ended
+            cross join lateral (select (now() at time zone 'UTC')::date as date) as today
+            where ended.user_id = %(user_id)s
+              and ended.date = part.last
+              and ended.ends[cardinality(ended.ends)] >= 86100000
+              and (
+                      part.last = today.date - 1
+                      or part.last = today.date - 2
+                      and exists (
+                              select
+                                from activity.app_timeline
+                               where user_id = %(user_id)s
+                                 and date = part.last + 1
+                                 and is_unbroken
+                          )
+                  )
        )
    and (part.first, part.last) not in (select first, last from current_span)
  order by part.last desc,

@@ -14,7 +14,7 @@ from shared import SCHEMA_VERSION, database
 from shared.listening import port_of
 from shared.settings import Settings
 from tests import processes
-from tests.conftest import Person, person
+from tests.conftest import SERVERS_WAIT_S, Person, person
 from tests.deploy import schemas
 from tests.deploy.schemas import Load, Migrating, Rows
 from tests.faults.test_export import download
@@ -146,7 +146,7 @@ def test_readers_and_writers_are_served_while_a_migration_waits_for_an_export_an
     noted = owner.execute("select extract(epoch from waits)::integer from svc.noted_limit")
     limits = noted.fetchall()
     assert limits == [(1,), (1,)]
-    assert limits[0][0] < database.WAIT_S
+    assert limits[0][0] < SERVERS_WAIT_S
 
 
 def test_a_migration_stops_waiting_before_the_requests_behind_it_time_out(owner: Rows) -> None:

@@ -257,7 +257,7 @@ def test_a_server_whose_worker_has_no_database_still_answers_and_ends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Less than the server takes to end.
-    monkeypatch.setattr(database, "WAIT_S", 0.5)
+    monkeypatch.setattr(database, "WAIT_S", 1.5)
     monkeypatch.setattr(schema, "_LOG", schema.RateLimitedLog())
     chosen = replace(
         deployment,

@@ -96,6 +96,10 @@ def test_rollups_equal_the_sums_of_sessions(deployment: Settings, morning: None)
             "2025-06-01 to 2025-06-30 span: switch_last is [5, 19], should be [10, 19]",
         ),
         (
+            "update activity.attention set switch_last[1] = 5 where last > first + 80",
+            "2025-04-01 to 2025-06-30 span: switch_last is [5, 19], should be [10, 19]",
+        ),
+        (
             "update activity.attention set streak_apps = '{5}'",
             "2025-06-11 to 2025-06-20 span: streak_apps is [5], should be []",
         ),

@@ -34,7 +34,7 @@ FIRST = datetime(2025, 3, 25, tzinfo=UTC)
 DAYS = 103
 QUARTER = (date(2025, 4, 1), date(2025, 6, 30))
 QUIET = {3, 4, 6, 7, 8, 9, 12, 13, 14, 16, 17, 18, 23, 24, 26, 27}
-"""The days of each month without any use, none of which is beside the edge of a span."""
+"""The days of each month on which no session begins, none of which is beside the edge of a span."""
 MINUTE = 60_000
 KINDS = [
     *(("Code", "Development"), ("Docs", "Reference"), ("Mail", "Communication")),
@@ -84,7 +84,7 @@ def ranges(seed: int, count: int) -> list[tuple[datetime, datetime]]:
         (datetime(2025, 5, 1, tzinfo=UTC), datetime(2025, 5, 1, tzinfo=UTC)),
     ]
     for n in range(count):
-        # Every other one has the whole quarter of a year.
+        # Every other one has nearly all of the quarter of a year, or more.
         earliest, most = (5, DAYS) if n % 2 else (60, 40)
         least = DAYS - 5 if n % 2 else 0
         start = FIRST + timedelta(milliseconds=chance.randrange(earliest * 86_400_000))
@@ -489,17 +489,34 @@ def test_spans_are_made_of_days_that_are_over(
     ]
 
 
-@pytest.mark.parametrize(("minutes", "is_due"), [(0, False), (5, False), (6, True)])
-def test_a_span_that_today_may_change_waits_until_tomorrow(
-    owner: Owner, alice: Person, make_rollups: MakeRollups, minutes: int, is_due: bool
+@pytest.mark.parametrize(
+    ("before", "after", "waits"),
+    [
+        (0, 0, 1),
+        # What counts is the pause at the end of the span's last day: it may be followed by a later use.
+        (5, 8 * 60, 1),
+        (6, 0, 0),
+        # The day after the span has no pause either, so that the span would be made of two more days.
+        (0, None, 2),
+    ],
+)
+def test_a_span_waits_while_today_would_be_among_its_days(
+    owner: Owner,
+    alice: Person,
+    make_rollups: MakeRollups,
+    before: int,
+    after: int | None,
+    waits: int,
 ) -> None:
     midnight = since_epoch("2025-07-01T00:00:00+00:00")
+    begin = midnight + (after or 0) * MINUTE
+    end = begin + (1440 if after is None else 20) * MINUTE
     add_sessions(
         owner,
         alice,
         [
-            Session("1", "laptop", "Code", midnight - 20 * MINUTE, midnight),
-            Session("2", "laptop", "Mail", midnight + minutes * MINUTE, midnight + 20 * MINUTE),
+            Session("1", "laptop", "Code", midnight - 20 * MINUTE, midnight - before * MINUTE),
+            Session("2", "laptop", "Mail", begin, end),
         ],
     )
     make_rollups()
@@ -512,8 +529,8 @@ def test_a_span_that_today_may_change_waits_until_tomorrow(
         return set(owner.execute(text, values).fetchall())
 
     whole = {(date(2025, 6, 21), QUARTER[1]), (date(2025, 6, 1), QUARTER[1]), QUARTER}
-    assert due("2025-07-01") == (whole if is_due else set())
-    assert due("2025-07-02") == whole
+    found = [due(f"2025-07-{day:02}") for day in (1, 2, 3)]
+    assert found == [*[set()] * waits, *[whole] * (3 - waits)]
 
 
 def test_no_span_is_made_of_days_far_beyond_it(

@@ -13,7 +13,7 @@ import psycopg
 
 from resourceserver.api import session
 from resourceserver.api.errors import Problem, TookTooLong
-from resourceserver.api.session import QUICK_MS, QUICK_S, Reader
+from resourceserver.api.session import Reader
 from resourceserver.integrations.receivers.receiving import Opened, WrongKey
 from shared import pipeline, queries, schema
 from shared.pipeline import Statement
@@ -43,12 +43,12 @@ async def read(
         "key_hash": opened.key_hash,
         "kind": opened.kind,
         "scope": scope,
-        "limit_ms": QUICK_MS,
+        "limit_ms": session.QUICK_MS,
         **schema.VERSION,
     }
     person = opened.user_id.int
     try:
-        async with asyncio.timeout(QUICK_S):
+        async with asyncio.timeout(session.QUICK_S):
             await reader.quick_turns.take(person)
             try:
                 steps = ((_OPEN, opening), (statement, values))
