@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,9 +11,8 @@ import pytest
 
 from shared.settings import Settings
 from tests import copies
-from tests.deploy.conftest import PORTS
 from tests.deploy.runner import ENVIRONMENT, SELF, fields
-from tests.processes import AUTH_ROLES, role_urls, running
+from tests.processes import AUTH_ROLES, free_ports, role_urls, running
 
 # Elsewhere tests start processes of their own instead of copies, so there is nothing to compare.
 pytestmark = pytest.mark.skipif(not copies.ARE_POSSIBLE, reason="a copy needs Linux")
@@ -62,7 +62,7 @@ def test_a_copy_knows_nothing_of_those_before_it() -> None:
 def test_a_copy_reports_the_signal_that_ended_it_and_shares_no_socket(
     deployment: Settings, tmp_path: Path
 ) -> None:
-    url = f"http://localhost:{next(PORTS)}"
+    url = f"http://localhost:{free_ports(1)[0]}"
     chosen = replace(deployment, auth_url=url)
     logins = role_urls(deployment, AUTH_ROLES)
     with running(["auth", "serve"], chosen, logins, f"{url}/healthz", tmp_path / "log") as pid:
@@ -78,7 +78,11 @@ def test_a_copy_reports_the_signal_that_ended_it_and_shares_no_socket(
 
 def sockets(pid: int) -> set[str]:
     """Return the sockets that a process has open."""
-    links = {os.readlink(path) for path in Path(f"/proc/{pid}/fd").iterdir()}
+    links = set()
+    for path in Path(f"/proc/{pid}/fd").iterdir():
+        # A process that runs may close a file meanwhile.
+        with suppress(FileNotFoundError):
+            links.add(os.readlink(path))
     return {link for link in links if link.startswith("socket:")}
 
 
