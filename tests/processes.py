@@ -4,6 +4,7 @@ Each gets only the logins of its own roles in its environment. Its output goes t
 start prints.
 """
 
+import atexit
 import os
 import signal
 import socket
@@ -13,12 +14,14 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
 import httpx2
 
-from shared import database, settings
+from shared import database, listening, settings
+from shared.listening import Address, Listen
 from shared.settings import Settings
 from tests import copies
 from tests.client import NO_TLS
@@ -165,12 +168,44 @@ def run(arguments: list[str], chosen: Settings, logins: Mapping[str, str]) -> st
 
 
 def free_ports(count: int) -> list[int]:
-    """Return different ports on which no process listens."""
-    with ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
+    """Return different ports on which no process listens, and which no other process of tests gets.
+
+    They lie below the ports that the system gives to connections, so that nothing takes one before its server
+    listens. A port stays reserved until this process ends.
+    """
+    return list(islice(_PORTS, count))
+
+
+def neighbouring_ports(count: int) -> int:
+    """Return the first of several neighbouring ports of this kind."""
+    first, found = 0, 0
+    while found < count:
+        (port,) = free_ports(1)
+        first, found = (first, found + 1) if port == first + found else (port, 1)
+    return first
+
+
+def _reserved_ports() -> Iterator[int]:
+    """Yield ports, each with a name that one process at a time can hold."""
+    reserved = ExitStack()
+    atexit.register(reserved.close)
+    for port in range(20000, 32000):
+        name = socket.socket(socket.AF_UNIX)
+        try:
+            # Only Linux has names without a file; elsewhere no two suites may run at once.
+            if sys.platform == "linux":
+                name.bind(f"\0svc-test-port-{port}")
+            listeners = listening.bind(Listen("tests", (Address("localhost", port),)))
+        except (OSError, listening.AddressError):
+            name.close()
+            continue
+        for listener in listeners:
+            listener.close()
+        reserved.enter_context(name)
+        yield port
+
+
+_PORTS: Final = _reserved_ports()
 
 
 def _environment(chosen: Settings, logins: Mapping[str, str]) -> dict[str, str]:
@@ -195,7 +230,9 @@ def _wait_until_it_answers(
                 # A process that begins to listen sends no signal, so the port must be tried again and again.
                 time.sleep(0.01)
             else:
-                return
+                # Else something that listened there before has answered.
+                if process.poll() is None:
+                    return
     raise RuntimeError(f"{url} does not answer: {log.read_text(errors='replace')}")
 
 

@@ -25,8 +25,8 @@ import click
 import httpx2
 
 from resourceserver.endpoints import ENDPOINTS
-from tests.deploy.conftest import PORTS
 from tests.deploy.runner import Runner, addresses, fields, kernel_file
+from tests.processes import free_ports
 
 CGROUPS: Final = Path("/sys/fs/cgroup/memory")
 """Where version 1 of memory cgroups is mounted."""
@@ -85,7 +85,7 @@ def total(measured: list[Process]) -> float:
 @contextmanager
 def deployment(directory: Path, *, limit_mib: int | None = None) -> Iterator[Runner]:
     """Yield a ``svc up`` with a database of its own, in a memory cgroup of ``limit_mib`` if that is given."""
-    ports = (next(PORTS), next(PORTS))
+    ports = free_ports(2)
     variables = addresses(ports) | {"SVC_DATA_DIR": str(directory / "data"), "SVC_JOBS": "on"}
     with ExitStack() as running:
         group = None if limit_mib is None else running.enter_context(cgroup(limit_mib))

@@ -33,9 +33,10 @@ from tests.browser.conftest import ARGUMENTS, chromium_path, expect_signed_in
 from tests.browser.test_authorization import sign_in
 from tests.browser.test_passkeys import AUTHENTICATOR, add
 from tests.conftest import Person
-from tests.deploy.conftest import PORTS, reachable_directory
+from tests.deploy.conftest import reachable_directory
 from tests.deploy.runner import Runner
 from tests.people.test_throttle import WRONG, Place
+from tests.processes import free_ports
 from tests.uploads.conftest import PATH as IMPORTS
 from tests.uploads.conftest import sender
 from tests.waiting import wait_for
@@ -123,7 +124,7 @@ def certify(directory: Path) -> Certificate:
 def site(deployment: Settings) -> Iterator[Site]:
     """`svc up` with public addresses over https and private ones to listen on."""
     assert deployment.database_url is not None
-    port, plain_port, auth_port, base_port = (next(PORTS) for _ in range(4))
+    port, plain_port, auth_port, base_port = free_ports(4)
     with reachable_directory() as directory:
         data_dir = directory / "data"
         data_dir.mkdir()

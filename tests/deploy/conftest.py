@@ -1,14 +1,12 @@
 """Data directories and ports for servers that these tests start themselves."""
 
-import atexit
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -20,10 +18,9 @@ from psycopg.conninfo import make_conninfo
 
 from deploy.migrate import migrate
 from deploy.postgres.embedded import EmbeddedPostgres
-from shared import listening
-from shared.listening import Address, Listen
 from shared.settings import Settings
 from tests.conftest import FAST, administer, cloned
+from tests.processes import free_ports
 
 
 @pytest.fixture(scope="session")
@@ -133,36 +130,12 @@ def empty(deployment: Settings) -> Iterator[Settings]:
 @pytest.fixture
 def ports() -> tuple[int, int]:
     """Two ports that are free on both loopback addresses."""
-    return next(PORTS), next(PORTS)
+    first, second = free_ports(2)
+    return first, second
 
 
 @pytest.fixture(scope="module")
 def standing_ports() -> tuple[int, int]:
     """The ports of what runs as long as a module's tests."""
-    return next(PORTS), next(PORTS)
-
-
-def free_ports() -> Iterator[int]:
-    """Yield ports outside the range that the system hands out, each to one process of any suite.
-
-    A port stays reserved until this process ends, by a name that one process at a time can hold.
-    """
-    reserved = ExitStack()
-    atexit.register(reserved.close)
-    for port in range(20000, 32000):
-        name = socket.socket(socket.AF_UNIX)
-        try:
-            # Only Linux has names without a file; elsewhere no two suites may run at once.
-            if sys.platform == "linux":
-                name.bind(f"\0svc-test-port-{port}")
-            listeners = listening.bind(Listen("tests", (Address("localhost", port),)))
-        except (OSError, listening.AddressError):
-            name.close()
-            continue
-        for listener in listeners:
-            listener.close()
-        reserved.enter_context(name)
-        yield port
-
-
-PORTS: Final = free_ports()
+    first, second = free_ports(2)
+    return first, second

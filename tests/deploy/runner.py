@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -226,7 +227,7 @@ def ps(*options: str) -> str:
     return subprocess.run(command, capture_output=True, check=False, text=True).stdout
 
 
-def addresses(ports: tuple[int, int]) -> dict[str, str]:
+def addresses(ports: Sequence[int]) -> dict[str, str]:
     """Return the settings that put both servers on these ports."""
     return {
         "SVC_AUTH_URL": f"http://localhost:{ports[0]}",

@@ -21,8 +21,9 @@ from psycopg.conninfo import make_conninfo
 from deploy.postgres.embedded import EmbeddedPostgres
 from shared import settings
 from tests.conftest import FAST, person
-from tests.deploy.conftest import ON_DISK, PORTS, reachable_directory
+from tests.deploy.conftest import ON_DISK, reachable_directory
 from tests.deploy.runner import get
+from tests.processes import free_ports
 from tests.test_repo import is_of_parser
 from tests.waiting import wait_for
 
@@ -330,7 +331,7 @@ def documented(command: str, backups: Path) -> list[str]:
 def test_the_services_of_the_compose_file_start_twice_and_their_database_is_restored(
     image: Image, address: str, tmp_path: Path
 ) -> None:
-    ports = {"auth": next(PORTS), "resource": next(PORTS)}
+    ports = dict(zip(("auth", "resource"), free_ports(2), strict=True))
     volume = image.inside("/var/lib/svc")
     volume.mkdir(mode=0o700, parents=True)
     os.chown(volume, USER if os.geteuid() == 0 else -1, -1)

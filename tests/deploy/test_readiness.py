@@ -17,9 +17,8 @@ import pytest
 from shared import readiness, settings
 from shared.settings import Settings
 from tests.client import NO_TLS
-from tests.deploy.conftest import PORTS
 from tests.deploy.runner import Runner, addresses, get
-from tests.processes import AUTH_ROLES, RESOURCE_ROLES, role_urls, running
+from tests.processes import AUTH_ROLES, RESOURCE_ROLES, free_ports, role_urls, running
 
 LIMIT_S: Final = 60.0
 
@@ -81,7 +80,7 @@ def test_a_server_is_ready_when_it_answers_and_says_that_it_stops(
     arguments: list[str],
     roles: tuple[str, ...],
 ) -> None:
-    port = next(PORTS)
+    (port,) = free_ports(1)
     chosen = behind_a_proxy(deployment, manager)
     ready = f"http://127.0.0.1:{port}/readyz"
     listen = f"--listen=127.0.0.1:{port}"
@@ -98,7 +97,7 @@ def test_a_server_is_ready_when_it_answers_and_says_that_it_stops(
 def test_a_server_without_its_database_is_not_ready(
     deployment: Settings, tmp_path: Path, manager: socket.socket
 ) -> None:
-    port, unused = next(PORTS), next(PORTS)
+    port, unused = free_ports(2)
     chosen = behind_a_proxy(deployment, manager)
     nowhere = f"postgresql://svc_authserver:none@127.0.0.1:{unused}/svc"
     ready = f"http://127.0.0.1:{port}/readyz"
@@ -138,7 +137,7 @@ def test_a_worker_is_ready_when_it_takes_turns_and_says_that_it_stops(
 
 def test_a_socket_without_a_file_begins_with_an_at_sign() -> None:
     with closing(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)) as listener:
-        listener.bind(f"\0svc-test-notify-{next(PORTS)}")
+        listener.bind(f"\0svc-test-notify-{free_ports(1)[0]}")
         listener.settimeout(LIMIT_S)
         name = listener.getsockname()[1:].decode()
 

@@ -3,7 +3,6 @@
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final
 
 import httpx2
 from prometheus_client.parser import text_string_to_metric_families
@@ -12,8 +11,6 @@ from shared import metrics_server
 
 Count = Callable[..., float]
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
-
-_TRIES: Final = 50
 
 
 def scrape(port: int) -> Samples:
@@ -42,27 +39,7 @@ def counting() -> Iterator[Count]:
         metrics_server.stop_counting()
 
 
-def neighbouring_ports(count: int) -> int:
-    """Return the first of several neighbouring ports on which no process listens."""
-    for _ in range(_TRIES):
-        with socket.socket() as first:
-            first.bind(("127.0.0.1", 0))
-            port: int = first.getsockname()[1]
-        if all(map(_is_free, range(port, port + count))):
-            return port
-    raise RuntimeError("there are no neighbouring free ports")
-
-
 def answers(port: int) -> bool:
     """Tell whether a process listens on a port."""
     with socket.socket() as tried:
         return tried.connect_ex(("127.0.0.1", port)) == 0
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as tried:
-        try:
-            tried.bind(("127.0.0.1", port))
-        except (OSError, OverflowError):
-            return False
-    return True

@@ -13,7 +13,8 @@ from shared.metrics import Load
 from shared.pipeline import Pipelines, Step, statement
 from shared.pool import Pool
 from shared.settings import Settings
-from tests.monitoring.scraping import answers, neighbouring_ports
+from tests.monitoring.scraping import answers
+from tests.processes import neighbouring_ports
 from tests.waiting import wait_for_async
 
 SLEEP: Final[Step] = (statement("select pg_sleep(5)"), {})

@@ -16,7 +16,7 @@ from shared.listening import Address
 from shared.settings import Settings
 from tests import processes
 from tests.conftest import Person
-from tests.monitoring.scraping import Samples, answers, neighbouring_ports, scrape, value
+from tests.monitoring.scraping import Samples, answers, scrape, value
 from tests.oauth.conftest import visitor_of
 from tests.oauth.visitor import CALLBACK, Application
 from tests.processes import METADATA, Service
@@ -32,8 +32,8 @@ def service(deployment: Settings, tmp_path_factory: pytest.TempPathFactory) -> I
         deployment,
         log_format="json",
         receivers=("wakatime",),
-        auth_metrics_listen=(Address("127.0.0.1", neighbouring_ports(2)),),
-        base_metrics_listen=(Address("127.0.0.1", neighbouring_ports(1)),),
+        auth_metrics_listen=(Address("127.0.0.1", processes.neighbouring_ports(2)),),
+        base_metrics_listen=(Address("127.0.0.1", processes.neighbouring_ports(1)),),
     )
     second = chosen.auth_metrics_listen[0].port + 1
     # The end of the block closes the client's connections, of which garbage collection would warn.

@@ -17,7 +17,7 @@ from shared.listening import Address
 from shared.settings import Settings
 from tests import processes
 from tests.conftest import Connect, Person, person
-from tests.monitoring.scraping import neighbouring_ports, scrape, value
+from tests.monitoring.scraping import scrape, value
 from tests.waiting import wait_for
 
 Rows = psycopg.Connection[Any]
@@ -114,7 +114,7 @@ def test_what_nobody_waits_for_is_0_and_what_is_not_known_is_left_out(
 @pytest.fixture
 def worker_port(deployment: Settings, tmp_path: Path) -> Iterator[int]:
     """The port at which a worker answers with its metrics."""
-    port = neighbouring_ports(1)
+    port = processes.neighbouring_ports(1)
     chosen = replace(deployment, worker_metrics_listen=(Address("127.0.0.1", port),))
     logins = processes.role_urls(chosen, ("worker", "importer"))
     url = f"http://127.0.0.1:{port}/metrics"

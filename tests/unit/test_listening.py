@@ -7,7 +7,7 @@ import pytest
 from shared import listening, metrics_server, settings
 from shared.listening import Address, AddressError
 from shared.settings import SettingsError
-from tests.monitoring.scraping import neighbouring_ports
+from tests.processes import neighbouring_ports
 
 
 @pytest.mark.parametrize(
