@@ -26,7 +26,7 @@ from tests.client import AppClient
 from tests.conftest import Person, person
 from tests.deploy import schemas
 from tests.mcp.assistant import Assistant
-from tests.waiting import wait_for, wait_for_rivals
+from tests.waiting import wait_for
 
 RAISES = f"-- Usable from version {SCHEMA_VERSION + 1} on.\n"
 NAME = f"{SCHEMA_VERSION + 1:04d}_test"
@@ -402,13 +402,22 @@ def test_a_second_run_at_the_same_time_reports_that_it_waits(
     database_of_its_own: Settings, tmp_path: Path
 ) -> None:
     chosen = database_of_its_own
-    good = f"-- Usable from version {SCHEMA_VERSION} on.\nlock table activity.goal;\n"
-    directory = schemas.with_migrations(tmp_path, **{NAME: good})
-    with schemas.owning(chosen) as other, schemas.owning(chosen) as watching:
+    # It tries until it gets the lock. To wait for it would end after a second, and release the schema's.
+    text = f"""-- Usable from version {SCHEMA_VERSION} on.
+        do $$
+        begin
+            while not pg_try_advisory_xact_lock(1, 1) loop
+                perform pg_sleep(0.01);
+            end loop;
+        end
+        $$;
+        """
+    directory = schemas.with_migrations(tmp_path, **{NAME: text})
+    with schemas.owning(chosen) as other:
         with other.transaction():
-            other.execute("lock table activity.goal")
+            other.execute("select pg_advisory_xact_lock(1, 1)")
             first = schemas.Migrating(chosen, directory)
-            wait_for_rivals(watching, 1)
+            wait_for(lambda: first.lines, "the first run begins")
             second = schemas.Migrating(chosen, directory)
             wait_for(lambda: second.lines, "the second run says something")
         first.end()
