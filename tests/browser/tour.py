@@ -275,7 +275,8 @@ class Tour:
         self._import()
         self._open("/settings/bring")
         for summary in self.page.locator("#lists summary, #from-git summary").all():
-            summary.click()
+            # The page reads its lists again meanwhile, and a click might hit what has moved there.
+            summary.evaluate("summary => { summary.parentElement.open = true; }")
         yield "bring"
         with self.page.expect_navigation():
             # With JavaScript the page has another form instead.
