@@ -58,11 +58,11 @@ hypothesis.settings.load_profile("suite")
 os.environ.pop("SSL_CERT_FILE", None)
 os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)
 
-# Beside other work a process may get no processor time for two seconds: longer than a server waits for a
-# connection, and as long as a quick read may take. Tests of these limits set their own.
+# Beside other work a process may get no processor time for several seconds: longer than a server waits for a
+# connection, and than a quick read may take. Tests of these limits set their own, or use ``short_wait``.
 SERVERS_WAIT_S: Final = database.WAIT_S
-database.WAIT_S = 5.0
-session.QUICK_MS = 6000
+database.WAIT_S = 30.0
+session.QUICK_MS = 30_000
 
 TEMPLATE = f"svc_test_{os.getpid()}"
 FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
@@ -571,6 +571,12 @@ def resource_client(deployment: Settings) -> Iterator[TestClient]:
     chosen = replace(deployment, base_url="http://testserver")
     with AppClient(resourceserver.app.create(chosen), raise_server_exceptions=False) as client:
         yield client
+
+
+@pytest.fixture
+def short_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Servers of this test soon give up a database that does not answer: it lets them wait for that."""
+    monkeypatch.setattr(database, "WAIT_S", 2 * SERVERS_WAIT_S)
 
 
 @pytest.fixture

@@ -234,6 +234,7 @@ def test_a_use_during_the_write_is_written_later(deployment: Settings, alice: Pe
     assert recorded.waiting[token.hash][1] > at(1)
 
 
+@pytest.mark.usefixtures("short_wait")
 def test_without_the_database_uses_wait_and_no_request_fails(
     deployment: Settings, alice: Person, owner: Rows
 ) -> None:

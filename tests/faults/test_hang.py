@@ -100,6 +100,7 @@ def verdicts(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     return known
 
 
+@pytest.mark.usefixtures("short_wait")
 def test_requests_beside_a_stopped_database_are_503_after_two_probes_and_both_servers_recover(
     postgres: EmbeddedPostgres, verdicts: list[bool]
 ) -> None:

@@ -189,6 +189,7 @@ def test_without_a_free_file_descriptor_a_request_fails_as_without_a_database(
     asyncio.run(main())
 
 
+@pytest.mark.usefixtures("short_wait")
 def test_a_database_that_hangs_while_a_pooler_is_looked_for_is_given_up_and_not_asked_to_cancel(
     deployment: Settings, way: Proxy
 ) -> None:

@@ -62,6 +62,7 @@ def test_connections_are_available_at_once_after_an_outage(
     asyncio.run(run())
 
 
+@pytest.mark.usefixtures("short_wait")
 def test_a_silent_network_does_not_delay_requests_for_a_connection(
     url: str, worker_way: Proxy
 ) -> None:
@@ -80,6 +81,7 @@ def test_a_silent_network_does_not_delay_requests_for_a_connection(
     asyncio.run(run())
 
 
+@pytest.mark.usefixtures("short_wait")
 def test_a_connection_that_is_silent_from_its_first_statement_on_is_given_up(
     url: str, worker_way: Proxy
 ) -> None:

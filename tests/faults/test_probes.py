@@ -102,6 +102,7 @@ def test_probes_of_the_authorization_server_answer_while_every_other_connection_
     assert answers == [200, 200]
 
 
+@pytest.mark.usefixtures("short_wait")
 def test_requests_that_wait_for_a_database_that_hangs_are_503_and_later_ones_are_answered(
     deployment: Settings, way: Proxy, alice: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:

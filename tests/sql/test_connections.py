@@ -292,6 +292,7 @@ def test_answers_behind_slow_ones_do_not_count_as_late(
     asyncio.run(run())
 
 
+@pytest.mark.usefixtures("short_wait")
 def test_a_server_that_accepts_without_a_reply_is_given_up(deployment: Settings) -> None:
     async def run(port: int) -> None:
         nobody = replace(deployment, role_urls={"reader": f"host=127.0.0.1 port={port} dbname=svc"})
