@@ -98,6 +98,7 @@ def test_a_probe_answers_under_any_name(database_of_its_own: Settings) -> None:
             assert server.get("/readyz", headers={"Host": "10.0.0.7"}).status_code == 200
 
 
+@pytest.mark.usefixtures("short_wait")
 def test_both_servers_report_a_database_that_does_not_answer(deployment: Settings) -> None:
     nowhere = dict.fromkeys(
         ("authserver", "reader", "ingester", "worker"), "host=127.0.0.1 port=1 dbname=svc"
@@ -228,6 +229,7 @@ def test_an_empty_database_is_503_and_logs_the_advice_once(
     ]
 
 
+@pytest.mark.usefixtures("short_wait")
 def test_a_missing_database_is_503_and_logged(
     deployment: Settings, lines: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -699,6 +699,7 @@ def test_it_is_compressed_only_on_request(api: TestClient, alice: Person) -> Non
     assert "content-encoding" not in archive.headers
 
 
+@pytest.mark.usefixtures("short_wait")
 def test_an_unreachable_database_is_a_503(deployment: Settings, alice: Person) -> None:
     nowhere = "postgresql://svc_reader@127.0.0.1:1/nowhere"
     roles = dict.fromkeys(("reader", "ingester", "worker"), nowhere)

@@ -50,6 +50,7 @@ def test_healthz_reports_a_working_service_and_its_build(api: TestClient) -> Non
     assert body["build"] == {"version": "1.0.0", "commit": "abc1234", "built_at": None}
 
 
+@pytest.mark.usefixtures("short_wait")
 def test_healthz_is_503_with_an_error_body_without_the_database(
     without_database: TestClient,
 ) -> None:
@@ -203,11 +204,13 @@ def test_only_routes_without_data_need_no_credential(api: TestClient) -> None:
     }
 
 
+@pytest.mark.usefixtures("short_wait")
 def test_descriptions_of_the_service_need_no_database(without_database: TestClient) -> None:
     for path in ("/api/v1/capabilities", "/api/v1/ingest/schema", "/openapi.json", "/docs"):
         assert without_database.get(path).status_code == 200
 
 
+@pytest.mark.usefixtures("short_wait")
 def test_a_read_without_the_database_is_503_with_retry_after(
     without_database: TestClient, alice: Person
 ) -> None:

@@ -822,6 +822,7 @@ def test_a_running_server_sums_up_days(
     assert ask(api, alice)["count"] == 1
 
 
+@pytest.mark.usefixtures("short_wait")
 def test_a_job_survives_an_unreachable_database(
     deployment: Settings, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -93,6 +93,7 @@ def test_connections_that_died_are_replaced(
     assert first.json()["accepted"] == second.json()["accepted"] == 1
 
 
+@pytest.mark.usefixtures("short_wait")
 def test_an_unreachable_database_is_reported_and_the_retry_writes_everything(
     deployment: Settings, api: TestClient, alice: Person
 ) -> None:

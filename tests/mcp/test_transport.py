@@ -390,6 +390,7 @@ def test_zero_calls_a_minute_mean_no_limit() -> None:
 # No database
 
 
+@pytest.mark.usefixtures("short_wait")
 def test_without_a_database_the_answer_is_503_with_the_id_in_time(
     deployment: Settings, alice: Person
 ) -> None:

@@ -1347,6 +1347,7 @@ def test_the_server_runs_its_janitor(
     assert lines == {"removed: 1 API tokens, a day after their end"}
 
 
+@pytest.mark.usefixtures("short_wait")
 def test_while_the_database_is_unreachable_the_janitor_logs_a_line_and_tries_again(
     settings: Settings, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -249,6 +249,7 @@ def unreachable(settings: Settings) -> Iterator[TestClient]:
         yield client
 
 
+@pytest.mark.usefixtures("short_wait")
 def test_without_the_database_people_get_a_page_and_machines_an_error(
     unreachable: TestClient, application: Application
 ) -> None:
@@ -278,6 +279,7 @@ def test_a_read_only_database_counts_as_unavailable(settings: Settings) -> None:
 
 
 @pytest.mark.checklist(21)
+@pytest.mark.usefixtures("short_wait")
 def test_line_21_no_page_about_a_failure_can_be_framed(
     unreachable: TestClient, server: TestClient, application: Application, owner: Rows
 ) -> None:
@@ -300,6 +302,7 @@ def test_line_21_no_page_about_a_failure_can_be_framed(
         assert page.headers["content-security-policy"] == f"{STRICT}; form-action 'self'"
 
 
+@pytest.mark.usefixtures("short_wait")
 def test_without_the_database_pages_that_need_none_still_respond(unreachable: TestClient) -> None:
     assert unreachable.get("/.well-known/oauth-authorization-server").status_code == 200
     assert unreachable.get("/sign-in").status_code == 200

@@ -224,6 +224,7 @@ def test_dead_connections_are_replaced_without_an_error(
     with_reader(deployment, use)
 
 
+@pytest.mark.usefixtures("short_wait")
 def test_an_unreachable_database_is_reported(deployment: Settings, alice: Person) -> None:
     who = credential(alice.token())
     nowhere = replace(deployment, role_urls={"reader": "host=127.0.0.1 port=1 dbname=svc"})

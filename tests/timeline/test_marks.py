@@ -201,6 +201,7 @@ def test_a_running_server_writes_rollups(
     ).fetchone() == (3_600_000,)
 
 
+@pytest.mark.usefixtures("short_wait")
 def test_a_job_survives_an_unreachable_database(
     deployment: Settings, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
