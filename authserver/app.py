@@ -85,7 +85,7 @@ def create(
     # The provider is no page of another origin.
     paths_for_all_origins = frozenset(route.path for route in for_programs)
     failures = Failures(this.pages, machine_paths)
-    workers = Pool.to(login, size=1, wait_s=None)
+    workers = Pool.to(login, size=1, is_patient=True)
 
     def readings() -> Iterator[Reading]:
         return metrics.of_pools({"quick": this.database, "slow": this.slow, "jobs": workers})

@@ -86,7 +86,7 @@ def create(
     exports = Pool.to(database.login(chosen, "reader"), size=chosen.export_connections)
     size = chosen.connections_of_jobs
     login = database.login(chosen, "worker")
-    workers = Pool.to(login, size=size, wait_s=None, prepare=chosen.prepare)
+    workers = Pool.to(login, size=size, is_patient=True, prepare=chosen.prepare)
     receiver = uploads.receiver(chosen, writers, storage)
     receiving = Receiving.to(chosen, storage) if chosen.receivers else None
     load = ingest.load_of(chosen, storage)

@@ -79,7 +79,7 @@ class Pool:
     connections: AsyncConnectionPool[Connection]
     places: asyncio.Semaphore
     """One place for each possible connection."""
-    wait_s: float | None = database.WAIT_S
+    wait_s: float | None
     """How long to wait for a place; None for as long as it takes."""
     waiting: int = 0
     """The number of requests that wait for a place."""
@@ -90,13 +90,14 @@ class Pool:
         url: str,
         *,
         size: int,
-        wait_s: float | None = database.WAIT_S,
+        is_patient: bool = False,
         prepare: bool = False,
     ) -> "Pool":
         """Return a pool of at most ``size`` connections to ``url``.
 
         ``prepare`` is for work that sends the same statements for one person after the other: each
-        connection prepares them, unless it leads to a pooler.
+        connection prepares them, unless it leads to a pooler. ``is_patient`` is for work that waits for a
+        connection for as long as it takes; other work waits for ``database.WAIT_S``.
         """
         connections = AsyncConnectionPool(
             url,
@@ -118,7 +119,7 @@ class Pool:
             reconnect_timeout=database.WAIT_S,
             num_workers=1,
         )
-        return cls(connections, asyncio.Semaphore(size), wait_s)
+        return cls(connections, asyncio.Semaphore(size), None if is_patient else database.WAIT_S)
 
     async def __aenter__(self) -> Self:
         """Open the pool."""

@@ -59,8 +59,8 @@ async def _work(
         asyncio.get_running_loop().add_signal_handler(number, begin_to_stop)
     login = database.login(chosen, "worker")
     # Leases are renewed on a connection of their own, however long the work on the others takes.
-    control = Pool.to(login, size=1, wait_s=None, prepare=chosen.prepare)
-    workers = Pool.to(login, size=chosen.job_connections, wait_s=None, prepare=chosen.prepare)
+    control = Pool.to(login, size=1, is_patient=True, prepare=chosen.prepare)
+    workers = Pool.to(login, size=chosen.job_connections, is_patient=True, prepare=chosen.prepare)
     served = offered(workers)
     looks = [kind.look for kind in served.values() if kind.look is not None]
     waiting = Waiting((*served,))

@@ -96,8 +96,8 @@ def copies(owner: Owner, model: Any, day: date, people: int) -> None:
 async def turns(chosen: Settings, kind_name: str, clock: Clock, count: int) -> list[float]:
     """Look for marks once, and take ``count`` turns of a kind; return the costs."""
     login = database.login(chosen, "worker")
-    control = Pool.to(login, size=1, wait_s=None, prepare=chosen.prepare)
-    workers = Pool.to(login, size=chosen.job_connections, wait_s=None, prepare=chosen.prepare)
+    control = Pool.to(login, size=1, is_patient=True, prepare=chosen.prepare)
+    workers = Pool.to(login, size=chosen.job_connections, is_patient=True, prepare=chosen.prepare)
     kind = kinds(workers)[kind_name]
     assert kind.look is not None
     stop = asyncio.Event()

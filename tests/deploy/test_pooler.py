@@ -110,7 +110,7 @@ def test_the_connections_of_a_worker_prepare_nothing_behind_a_pooler(
     pooled: Settings, deployment: Settings
 ) -> None:
     async def prepared(chosen: Settings) -> tuple[object, ...] | None:
-        pool = Pool.to(chosen.database_url or "", size=1, wait_s=None, prepare=True)
+        pool = Pool.to(chosen.database_url or "", size=1, is_patient=True, prepare=True)
         async with pool, pool.connection() as connection:
             await connection.execute("select %s::text", ["of the worker"])
             cursor = await connection.execute(

@@ -333,7 +333,9 @@ def test_a_worker_takes_only_turns_that_free_space(
 
     async def run() -> list[Any]:
         stop = asyncio.Event()
-        async with Pool.to(database.login(deployment, "worker"), size=1, wait_s=None) as control:
+        async with Pool.to(
+            database.login(deployment, "worker"), size=1, is_patient=True
+        ) as control:
             # The kinds are the real ones; only their handlers are of this test.
             listed = kinds.kinds(control, chosen=full)
             replaced = {name: replace(kind, handle=serve) for name, kind in listed.items()}

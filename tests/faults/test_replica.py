@@ -344,7 +344,7 @@ def test_what_a_worker_removes_is_gone_before_the_replica_has_removed_it(
 
     async def take_turn() -> Outcome:
         login = database.login(pair.chosen, "worker")
-        async with Pool.to(login, size=1, wait_s=None, prepare=True) as workers:
+        async with Pool.to(login, size=1, is_patient=True, prepare=True) as workers:
             return await retention.handler(workers, 1)(Turn(alice.user_id, "retention", 1))
 
     def sessions() -> list[str]:

@@ -45,7 +45,7 @@ def test_places_that_are_held_and_requests_that_wait_for_one_are_counted() -> No
 
 def test_a_pool_says_how_many_use_its_connections_and_how_many_wait(deployment: Settings) -> None:
     async def measure() -> list[Load]:
-        async with Pool.to(database.login(deployment, "worker"), size=1, wait_s=None) as pool:
+        async with Pool.to(database.login(deployment, "worker"), size=1, is_patient=True) as pool:
             before = pool.load()
             connection = await pool.take()
             waiting = asyncio.create_task(pool.take())

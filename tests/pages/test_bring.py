@@ -306,7 +306,7 @@ def undo_page(browser: Visitor, receipt: dict[str, Any]) -> Response:
 
 async def work(settings: Settings, person: Person) -> str:
     """Take the person's turn as a worker does, and return what its log line says."""
-    async with Pool.to(database.login(settings, "worker"), size=1, wait_s=None) as workers:
+    async with Pool.to(database.login(settings, "worker"), size=1, is_patient=True) as workers:
         outcome = await kinds(workers)[UNDO].handle(Turn(person.user_id, UNDO, 1))
     return outcome.log
 

@@ -93,7 +93,7 @@ def remove(deployment: Settings, owner: Rows) -> Callable[[Person], list[Outcome
 
     def turns(who: Person) -> list[Outcome]:
         async def take() -> list[Outcome]:
-            async with Pool.to(login, size=1, wait_s=None, prepare=True) as workers:
+            async with Pool.to(login, size=1, is_patient=True, prepare=True) as workers:
                 kind = kinds(workers, chosen=chosen)["retention"]
                 outcomes = []
                 while True:
@@ -116,7 +116,7 @@ def take(deployment: Settings) -> Callable[[Person, int], list[Outcome]]:
 
     def turns(who: Person, count: int) -> list[Outcome]:
         async def run() -> list[Outcome]:
-            async with Pool.to(login, size=1, wait_s=None, prepare=True) as workers:
+            async with Pool.to(login, size=1, is_patient=True, prepare=True) as workers:
                 handle = retention.handler(workers, YEARS)
                 return [await handle(Turn(who.user_id, "retention", 1)) for _ in range(count)]
 
@@ -133,7 +133,7 @@ def sum_up(deployment: Settings) -> Callable[..., None]:
         async def take() -> None:
             async with (
                 Pool.to(
-                    database.login(deployment, "worker"), size=1, wait_s=None, prepare=True
+                    database.login(deployment, "worker"), size=1, is_patient=True, prepare=True
                 ) as workers,
                 workers.connection() as worker,
             ):
@@ -476,7 +476,7 @@ def test_a_month_is_removed_whole_or_not_at_all(
     login = database.login(deployment, "worker")
 
     async def killed() -> None:
-        async with Pool.to(login, size=1, wait_s=None, prepare=True) as workers:
+        async with Pool.to(login, size=1, is_patient=True, prepare=True) as workers:
             handle = retention.handler(workers, YEARS)
             await handle(Turn(alice.user_id, "retention", 1))
             owner.execute("update activity.raw_limit set closed_at = now() - interval '1 day'")
@@ -567,7 +567,7 @@ def test_closed_months_that_are_kept_and_not_removed_are_opened_again(
     login = database.login(deployment, "worker")
 
     async def take() -> tuple[list[UUID], list[Outcome], list[UUID]]:
-        async with Pool.to(login, size=1, wait_s=None, prepare=True) as workers:
+        async with Pool.to(login, size=1, is_patient=True, prepare=True) as workers:
             handle = retention.handler(workers, years)
             async with workers.connection() as worker:
                 due = await retention.people_due(worker, UUID(int=0), years)
@@ -638,7 +638,7 @@ def test_sessions_that_change_while_they_are_removed_stay(
     login = database.login(deployment, "worker")
 
     async def take() -> None:
-        async with Pool.to(login, size=1, wait_s=None, prepare=True) as workers:
+        async with Pool.to(login, size=1, is_patient=True, prepare=True) as workers:
             handle = retention.handler(workers, YEARS)
             await handle(Turn(alice.user_id, "retention", 1))
             owner.execute("update activity.raw_limit set closed_at = now() - interval '1 day'")

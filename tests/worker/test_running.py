@@ -47,7 +47,7 @@ async def working(
 ) -> AsyncIterator[None]:
     """Run a worker for the time of a block, and stop it in order."""
     stop = asyncio.Event()
-    async with Pool.to(database.login(deployment, "worker"), size=1, wait_s=None) as control:
+    async with Pool.to(database.login(deployment, "worker"), size=1, is_patient=True) as control:
         task = asyncio.create_task(
             Worker({kind.name: kind for kind in kinds}, control, lease).run(stop)
         )
@@ -133,7 +133,7 @@ def test_two_imports_are_done_at_once_and_never_two_of_one_person(
         with closing(psycopg.connect(deployment.database_url or "")) as other:
             other.execute("lock table music.listen in exclusive mode")
             async with (
-                Pool.to(database.login(deployment, "worker"), size=1, wait_s=None) as workers,
+                Pool.to(database.login(deployment, "worker"), size=1, is_patient=True) as workers,
                 working(deployment, kinds(workers, chosen=chosen)[IMPORT]),
             ):
                 try:
@@ -395,7 +395,7 @@ def test_the_summaries_of_one_person_do_not_wait_for_those_of_another(
     done = "select user_id from activity.daily_summary"
 
     async def run() -> list[tuple[Any, ...]]:
-        workers = Pool.to(database.login(deployment, "worker"), size=2, wait_s=None)
+        workers = Pool.to(database.login(deployment, "worker"), size=2, is_patient=True)
         async with workers, working(deployment, kinds(workers)[SUMMARIES]):
             with rival.transaction():
                 # Alice's turn, the first, waits for this row.
