@@ -23,7 +23,7 @@ LATE_S: Final = 0.5
 """The time after which a missing answer starts a probe."""
 _PAUSE_S: Final = 0.25
 """The pause between two looks at the waiting times."""
-_PROBE_S: Final = 1.0
+PROBE_S = 1.0
 """The time limit of a probe."""
 _PROBES: Final = 2
 """The number of consecutive failed probes that means a hang."""
@@ -71,7 +71,7 @@ async def _hangs(probe: Pipelines) -> bool:
     """Tell whether consecutive probes get neither an answer nor an error."""
     for _ in range(_PROBES):
         try:
-            async with asyncio.timeout(_PROBE_S):
+            async with asyncio.timeout(PROBE_S):
                 await probe.run((ALIVE,))
         except TimeoutError:
             # Perhaps only this connection is dead, so the next probe has a new one.

@@ -33,8 +33,8 @@ ALIVE: Final[Step] = (
     pipeline.statement(queries.load(Path(__file__).with_name("probes.sql"))["alive"]),
     {},
 )
-_ALIVE_WAIT_S: Final = 1.0
-_READY_WAIT_S: Final = 4.5
+ALIVE_WAIT_S = 1.0
+READY_WAIT_S = 4.5
 """How long the database may take to answer a probe before it counts as unreachable.
 
 The version check waits while a migration tries to get its locks, for up to 4 s (sql/migrate.sql). That must
@@ -75,7 +75,7 @@ class Probes:
         alive, version = (
             Pipelines.to(url, size=1, depth=256, patience_s=patience_s, prepare=chosen.prepare)
             # A connection without an answer is given up a little later than the probe that waits for it.
-            for patience_s in (_ALIVE_WAIT_S + 0.5, _READY_WAIT_S + 0.5)
+            for patience_s in (ALIVE_WAIT_S + 0.5, READY_WAIT_S + 0.5)
         )
         return cls(chosen, alive, version, storage, replica)
 
@@ -121,7 +121,7 @@ class Probes:
         if draining.is_draining(request.scope):
             return _answer(503, {"status": "unavailable", **_DRAINING})
         try:
-            async with asyncio.timeout(_READY_WAIT_S):
+            async with asyncio.timeout(READY_WAIT_S):
                 await self.version.run((schema.STEP,))
         except TimeoutError:
             return _answer(503, {"status": "unavailable", **_UNREACHABLE})
@@ -139,7 +139,7 @@ class Probes:
         """Return how long the database took to answer, or None if it did not in time."""
         started = time.monotonic()
         try:
-            async with asyncio.timeout(_ALIVE_WAIT_S):
+            async with asyncio.timeout(ALIVE_WAIT_S):
                 await self.alive.run((ALIVE,))
         except (TimeoutError, psycopg.Error):
             return None

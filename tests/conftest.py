@@ -31,12 +31,11 @@ from starlette.testclient import TestClient
 import resourceserver.app
 from deploy.migrate import migrate
 from deploy.postgres.embedded import EmbeddedPostgres
-from resourceserver.api import session
 from resourceserver.timeline import rollups
 from shared import database, tokens
 from shared.scopes import SCOPES
 from shared.settings import Settings, read_secrets
-from tests import citus, copies, pooler, replica
+from tests import citus, copies, limits, pooler, replica
 from tests.client import AppClient
 from tests.workers import Original
 
@@ -58,11 +57,7 @@ hypothesis.settings.load_profile("suite")
 os.environ.pop("SSL_CERT_FILE", None)
 os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)
 
-# Beside other work a process may get no processor time for several seconds: longer than a server waits for a
-# connection, and than a quick read may take. Tests of these limits set their own, or use ``short_wait``.
-SERVERS_WAIT_S: Final = database.WAIT_S
-database.WAIT_S = 30.0
-session.QUICK_MS = 30_000
+limits.lengthen()
 
 TEMPLATE = f"svc_test_{os.getpid()}"
 FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
@@ -574,9 +569,10 @@ def resource_client(deployment: Settings) -> Iterator[TestClient]:
 
 
 @pytest.fixture
-def short_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Servers of this test soon give up a database that does not answer: it lets them wait for that."""
-    monkeypatch.setattr(database, "WAIT_S", 2 * SERVERS_WAIT_S)
+def short_wait() -> Iterator[None]:
+    """Let servers soon give up a database that does not answer (tests/limits.py)."""
+    with limits.short():
+        yield
 
 
 @pytest.fixture

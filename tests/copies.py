@@ -232,6 +232,8 @@ def main(descriptor: int) -> None:
     for name in (*(place.partition(":")[0] for place in cli._COMMANDS.values()), *_SERVERS):
         importlib.import_module(name)
     _compile_templates()
+    # The start of pytest has done that in the process of the tests.
+    importlib.import_module("tests.limits").lengthen()
     # Garbage collection would change every object, and so copy its memory.
     gc.collect()
     gc.freeze()

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -31,6 +32,9 @@ RESOURCE_ROLES: Final = ("reader", "ingester", "importer", "worker")
 
 METADATA: Final = "/.well-known/oauth-authorization-server"
 
+_FIRST_PORT: Final = 20_000
+_LAST_PORT: Final = 31_999
+_PORTS_OF_WORKER: Final = 1_000
 _STARTS_WITHIN_S: Final = 60.0
 _STOPS_WITHIN_S: Final = 60.0
 
@@ -170,10 +174,13 @@ def run(arguments: list[str], chosen: Settings, logins: Mapping[str, str]) -> st
 def free_ports(count: int) -> list[int]:
     """Return different ports on which no process listens, and which no other process of tests gets.
 
-    They lie below the ports that the system gives to connections, so that nothing takes one before its server
-    listens. A port stays reserved until this process ends.
+    They lie below the ephemeral ports, which the system gives to connections: nothing takes one before its
+    server listens. A port stays reserved until this process ends.
     """
-    return list(islice(_PORTS, count))
+    ports = list(islice(_PORTS, count))
+    if len(ports) < count:
+        raise RuntimeError(f"no free port is left between {_FIRST_PORT} and {_LAST_PORT}")
+    return ports
 
 
 def neighbouring_ports(count: int) -> int:
@@ -189,10 +196,14 @@ def _reserved_ports() -> Iterator[int]:
     """Yield ports, each with a name that one process at a time can hold."""
     reserved = ExitStack()
     atexit.register(reserved.close)
-    for port in range(20000, 32000):
+    # Workers of a parallel run begin at different ports, and meet only where a range is used up.
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    ports = deque(range(_FIRST_PORT, _LAST_PORT + 1))
+    ports.rotate(-worker * _PORTS_OF_WORKER)
+    for port in ports:
         name = socket.socket(socket.AF_UNIX)
         try:
-            # Only Linux has names without a file; elsewhere no two suites may run at once.
+            # Only Linux has names without a file. Elsewhere no two runs of the tests may use ports at once.
             if sys.platform == "linux":
                 name.bind(f"\0svc-test-port-{port}")
             listeners = listening.bind(Listen("tests", (Address("localhost", port),)))
@@ -230,10 +241,13 @@ def _wait_until_it_answers(
                 # A process that begins to listen sends no signal, so the port must be tried again and again.
                 time.sleep(0.01)
             else:
-                # Else something that listened there before has answered.
+                # If it has ended, another process answers on its port.
                 if process.poll() is None:
                     return
-    raise RuntimeError(f"{url} does not answer: {log.read_text(errors='replace')}")
+    state = "runs" if process.poll() is None else f"has ended with {process.returncode}"
+    raise RuntimeError(
+        f"no answer from {url}, whose server {state}: {log.read_text(errors='replace')}"
+    )
 
 
 def _stop(process: subprocess.Popen[bytes] | copies.Copy) -> None:

@@ -55,7 +55,7 @@ _NOTE_FIRST_USE: Final = pipeline.statement(usage.SQL["note_first_use"])
 
 QUICK_MS = 2000
 """The statement timeout of a quick read."""
-QUICK_S: Final = 7.0
+QUICK_S = 7.0
 """The time limit of a quick read, from the request to its answer. Opening a session may take 4 s of it, while
 a migration tries to get its locks (sql/migrate.sql)."""
 QUICK_PATIENCE_S: Final = 3.0

@@ -14,10 +14,11 @@ from shared import SCHEMA_VERSION, database
 from shared.listening import port_of
 from shared.settings import Settings
 from tests import processes
-from tests.conftest import SERVERS_WAIT_S, Person, person
+from tests.conftest import Person, person
 from tests.deploy import schemas
 from tests.deploy.schemas import Load, Migrating, Rows
 from tests.faults.test_export import download
+from tests.limits import SERVERS_WAIT_S
 from tests.waiting import wait_for
 
 ADDS_A_COLUMN = {

@@ -16,6 +16,7 @@ from shared import SCHEMA_VERSION, database, schema, tokens
 from shared.pool import Pool
 from shared.settings import Settings
 from shared.tokens import Token
+from tests import limits
 from tests.client import AppClient
 from tests.conftest import Connect, Person
 from tests.waiting import wait_for
@@ -234,7 +235,6 @@ def test_a_use_during_the_write_is_written_later(deployment: Settings, alice: Pe
     assert recorded.waiting[token.hash][1] > at(1)
 
 
-@pytest.mark.usefixtures("short_wait")
 def test_without_the_database_uses_wait_and_no_request_fails(
     deployment: Settings, alice: Person, owner: Rows
 ) -> None:
@@ -242,7 +242,7 @@ def test_without_the_database_uses_wait_and_no_request_fails(
     token = token_of(alice)
     recorded = Usage({token.hash: (token.user_id, at(1))})
 
-    with pytest.raises(psycopg.OperationalError):
+    with limits.short(), pytest.raises(psycopg.OperationalError):
         write(nowhere, recorded)
     waiting = dict(recorded.waiting)
     write(deployment, recorded)
@@ -257,8 +257,8 @@ def test_a_server_whose_worker_has_no_database_still_answers_and_ends(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # Less than the server takes to end.
-    monkeypatch.setattr(database, "WAIT_S", 1.5)
+    # Longer than the worker waits for its connection.
+    monkeypatch.setattr(usage, "_LAST_WRITE_S", 20.0)
     monkeypatch.setattr(schema, "_LOG", schema.RateLimitedLog())
     chosen = replace(
         deployment,
@@ -266,7 +266,7 @@ def test_a_server_whose_worker_has_no_database_still_answers_and_ends(
         role_urls={"worker": "host=127.0.0.1 port=1 dbname=svc"},
     )
 
-    with AppClient(resourceserver.app.create(chosen)) as server:
+    with limits.short(), AppClient(resourceserver.app.create(chosen)) as server:
         answer = server.get("/api/v1/me", headers=alice.headers("read:profile"))
 
     assert answer.status_code == 200

@@ -27,6 +27,7 @@ from deploy.postgres.embedded import EmbeddedPostgres
 from resourceserver.api import session
 from shared import hang, tokens
 from shared.settings import Settings
+from tests import limits
 from tests.client import AppClient
 from tests.conftest import FAST, owning, person
 from tests.oauth.conftest import CHEAP
@@ -100,7 +101,6 @@ def verdicts(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     return known
 
 
-@pytest.mark.usefixtures("short_wait")
 def test_requests_beside_a_stopped_database_are_503_after_two_probes_and_both_servers_recover(
     postgres: EmbeddedPostgres, verdicts: list[bool]
 ) -> None:
@@ -125,7 +125,7 @@ def test_requests_beside_a_stopped_database_are_503_after_two_probes_and_both_se
         before = [*(read(path) for path in reads), refresh()]
         ready = pages.get("/readyz").status_code
         verdicts.clear()
-        with stopped(postgres):
+        with limits.short(), stopped(postgres):
             waiting = [background.submit(read, path) for path in reads]
             waiting.append(background.submit(refresh))
             first = [each.result(HANG_S) for each in waiting]

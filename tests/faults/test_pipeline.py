@@ -20,6 +20,7 @@ from deploy.postgres.embedded import EmbeddedPostgres
 from shared import pipeline
 from shared.pipeline import ConnectionLostError, NotConnectedError, Pipelines
 from shared.settings import Settings
+from tests import limits
 from tests.conftest import FAST
 from tests.faults.proxy import Proxy, Trap
 from tests.waiting import wait_for, wait_for_async
@@ -189,7 +190,6 @@ def test_without_a_free_file_descriptor_a_request_fails_as_without_a_database(
     asyncio.run(main())
 
 
-@pytest.mark.usefixtures("short_wait")
 def test_a_database_that_hangs_while_a_pooler_is_looked_for_is_given_up_and_not_asked_to_cancel(
     deployment: Settings, way: Proxy
 ) -> None:
@@ -203,7 +203,10 @@ def test_a_database_that_hangs_while_a_pooler_is_looked_for_is_given_up_and_not_
 
     async def ask() -> None:
         with to(url) as shared:
-            with pytest.raises(NotConnectedError, match="it takes too long to connect"):
+            with (
+                limits.short(),
+                pytest.raises(NotConnectedError, match="it takes too long to connect"),
+            ):
                 await echo(shared, "early")
             sockets = len(way.open_sockets)
             way.restore()

@@ -16,6 +16,7 @@ import resourceserver.app
 from resourceserver.api import session
 from shared import database, tokens
 from shared.settings import Settings
+from tests import limits
 from tests.client import AppClient
 from tests.conftest import Person
 from tests.faults.proxy import Proxy
@@ -54,7 +55,8 @@ def test_the_probe_reports_a_lost_database_while_it_is_lost_and_recovers_by_itse
     before = client.get("/healthz")
     fault(way)
 
-    lost = client.get("/healthz")
+    with limits.short():
+        lost = client.get("/healthz")
     capabilities = client.get("/api/v1/capabilities")
     description = client.get("/openapi.json")
     way.restore()
@@ -73,7 +75,8 @@ def test_the_probe_reports_a_lost_database_while_it_is_lost_and_recovers_by_itse
 def test_a_database_that_starts_after_the_server_is_reached(client: TestClient, way: Proxy) -> None:
     way.cut()
 
-    lost = client.get("/healthz")
+    with limits.short():
+        lost = client.get("/healthz")
     way.restore()
     found = first_with(client, 200)
 
@@ -102,7 +105,6 @@ def test_probes_of_the_authorization_server_answer_while_every_other_connection_
     assert answers == [200, 200]
 
 
-@pytest.mark.usefixtures("short_wait")
 def test_requests_that_wait_for_a_database_that_hangs_are_503_and_later_ones_are_answered(
     deployment: Settings, way: Proxy, alice: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -123,10 +125,11 @@ def test_requests_that_wait_for_a_database_that_hangs_are_503_and_later_ones_are
             ),
         ]
         before = [ask().status_code for ask in asks]
-        way.stop()
-        hanging = [background.submit(ask) for ask in asks]
-        during = [each.result(60).status_code for each in hanging]
-        way.restore()
+        with limits.short():
+            way.stop()
+            hanging = [background.submit(ask) for ask in asks]
+            during = [each.result(60).status_code for each in hanging]
+            way.restore()
         for ask in asks:
             wait_for(partial(is_answered, ask), "the first answer after the database hung")
 

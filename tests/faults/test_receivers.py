@@ -14,6 +14,7 @@ import resourceserver.app
 from resourceserver.integrations.receivers.wakatime import BASE
 from shared import database
 from shared.settings import Settings
+from tests import limits
 from tests.client import AppClient
 from tests.conftest import Person, person
 from tests.connecting import connect
@@ -62,10 +63,10 @@ def test_what_is_sent_while_the_database_hangs_is_503_and_taken_later(
     key = connect(owner, alice, "owntracks").key
     before = send(client, key, 0)
     way.stop()
-    with ThreadPoolExecutor() as background:
+    with limits.short(), ThreadPoolExecutor() as background:
         hanging = [background.submit(send, client, key, each) for each in range(1, 9)]
         during = [each.result(60) for each in hanging]
-    later = send(client, key, 9)
+        later = send(client, key, 9)
     way.restore()
     for second in range(1, 10):
         wait_for(partial(is_taken, client, key, second), "a place that is taken")
@@ -89,7 +90,7 @@ def test_beats_that_are_sent_while_the_database_hangs_are_503_and_taken_once_lat
 
     before = [send_beat(each) for each in (0, 1)]
     way.stop()
-    with ThreadPoolExecutor() as background:
+    with limits.short(), ThreadPoolExecutor() as background:
         during = list(background.map(send_beat, range(2, 6)))
     way.restore()
     for second in range(2, 6):

@@ -31,7 +31,7 @@ from shared import database, pipeline, schema, tokens
 from shared.pipeline import Pipelines, Step
 from shared.pool import Pool
 from shared.settings import Settings
-from tests import replica
+from tests import limits, replica
 from tests.client import AppClient
 from tests.conftest import Person, for_tests, person
 from tests.waiting import wait_for, wait_for_async
@@ -463,9 +463,8 @@ def children(parent: int) -> list[int]:
 
 
 def test_a_replica_that_is_silent_costs_no_read(
-    pair: Pair, client: TestClient, alice: Person, monkeypatch: pytest.MonkeyPatch
+    pair: Pair, client: TestClient, alice: Person
 ) -> None:
-    monkeypatch.setattr(database, "WAIT_S", 1.5)
     headers = alice.headers()
     apps(client, headers)
 
@@ -473,7 +472,7 @@ def test_a_replica_that_is_silent_costs_no_read(
         return client.get(USAGE, headers=headers).status_code
 
     with ThreadPoolExecutor(4) as readers:
-        with stopped(pair.replica):
+        with limits.short(), stopped(pair.replica):
             # They are sent to the replica, which has been well until now.
             waiting = readers.map(status_of, range(4))
             wait_for(lambda: status(client) == "away", "the replica is away")

@@ -20,6 +20,7 @@ from resourceserver.ingest.events import APP_SESSIONS, Row, judge, read_batch
 from shared import database, tokens
 from shared.pipeline import Pipelines
 from shared.settings import Settings
+from tests import limits
 from tests.client import AppClient
 from tests.conftest import Connect, Person
 from tests.ingest.conftest import HOUR, PATH, SCOPE, Exchange, numbered
@@ -93,7 +94,6 @@ def test_connections_that_died_are_replaced(
     assert first.json()["accepted"] == second.json()["accepted"] == 1
 
 
-@pytest.mark.usefixtures("short_wait")
 def test_an_unreachable_database_is_reported_and_the_retry_writes_everything(
     deployment: Settings, api: TestClient, alice: Person
 ) -> None:
@@ -102,7 +102,7 @@ def test_an_unreachable_database_is_reported_and_the_retry_writes_everything(
     batch = {"events": numbered(range(10))}
     headers = alice.headers(SCOPE)
 
-    with AppClient(resourceserver.app.create(chosen)) as half_dead:
+    with AppClient(resourceserver.app.create(chosen)) as half_dead, limits.short():
         refused = half_dead.post(PATH, json=batch, headers=headers)
     lost = count(alice)
     retried = api.post(PATH, json=batch, headers=headers)

@@ -14,6 +14,7 @@ from starlette.testclient import TestClient
 import authserver.app
 from shared import database
 from shared.settings import Settings
+from tests import limits
 from tests.client import AppClient
 from tests.conftest import Connect
 from tests.oauth.visitor import CALLBACK, Application, Visitor
@@ -279,7 +280,6 @@ def test_a_read_only_database_counts_as_unavailable(settings: Settings) -> None:
 
 
 @pytest.mark.checklist(21)
-@pytest.mark.usefixtures("short_wait")
 def test_line_21_no_page_about_a_failure_can_be_framed(
     unreachable: TestClient, server: TestClient, application: Application, owner: Rows
 ) -> None:
@@ -288,7 +288,8 @@ def test_line_21_no_page_about_a_failure_can_be_framed(
         ours = server.get(application.authorize_path())
     finally:
         owner.execute("grant select on oauth.client to svc_authserver")
-    no_database = unreachable.get(application.authorize_path())
+    with limits.short():
+        no_database = unreachable.get(application.authorize_path())
     headers = server.get(application.authorize_path(), headers={"Cookie": "a" * 33_000})
     other_name = server.get("/sign-in", headers={"Host": "evil.example"}, follow_redirects=False)
 
@@ -302,7 +303,6 @@ def test_line_21_no_page_about_a_failure_can_be_framed(
         assert page.headers["content-security-policy"] == f"{STRICT}; form-action 'self'"
 
 
-@pytest.mark.usefixtures("short_wait")
 def test_without_the_database_pages_that_need_none_still_respond(unreachable: TestClient) -> None:
     assert unreachable.get("/.well-known/oauth-authorization-server").status_code == 200
     assert unreachable.get("/sign-in").status_code == 200
