@@ -82,6 +82,12 @@ CONTENT: Final = (
 )
 
 
+def _said(life: Life, text: str) -> tuple[str, str]:
+    """Return the time and the transcript of the newest recording with a text."""
+    newest = _recorded(life, life.all, text)[0]
+    return newest["recorded_at"], newest["transcript"]["text"]
+
+
 def titles(answer: Answer) -> list[str]:
     """Return the titles of what a search finds, in small letters."""
     return [row["title"].casefold() for row in answer["results"]]
@@ -111,11 +117,12 @@ SEARCH: Final = (
     Question(
         "What exactly does my note about the gauge say?",
         (
-            Call("search", {"query": "idea way home"}),
+            # Words of the transcript: the newest note with this title may have none.
+            Call("search", {"query": "gauge could say"}),
             Call("fetch", lambda _, found: {"id": found["results"][0]["id"]}),
         ),
-        lambda _, answer: "The gauge could say how sure it is." in answer["text"],
-        lambda life: bool(_recorded(life, life.all, "the gauge could say how sure it is")),
+        lambda _, answer: (answer["metadata"]["started_at"], answer["text"]),
+        lambda life: _said(life, "the gauge could say how sure it is."),
     ),
 )
 
