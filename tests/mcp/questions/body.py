@@ -11,14 +11,26 @@ _EARTH_M: Final = 6_371_008.8
 
 
 def summary(answer: Answer, member: str) -> Any:
-    """Return a member of the summary of the only metric."""
+    """Return a member of the summary of the only metric, None if the summary lacks it.
+
+    A summary without values has no maximum, for example.
+    """
     (metric,) = answer["metrics"]
-    return metric["summary"][member]
+    return metric["summary"].get(member)
 
 
 def _of_nights(life: Life, days: Days, part: str, member: str) -> list[Any]:
     values = [(night[part] or {}).get(member) for night in life.nights(days)]
     return [value for value in values if value is not None]
+
+
+def _best_recovery(life: Life) -> tuple[int, float | None]:
+    """Return on how many days of this month there was a recovery, and the best one.
+
+    Before the person wakes on the first of a month, there is none.
+    """
+    scores = _of_nights(life, life.month(), "recovery", "score")
+    return len(scores), max(scores, default=None)
 
 
 def _weights(life: Life) -> list[float]:
@@ -71,8 +83,8 @@ HEALTH: Final = (
     Question(
         "What was my best recovery this month?",
         one("get_health", metrics="recovery_score", period="this_month"),
-        lambda answer: summary(answer, "maximum"),
-        lambda life: max(_of_nights(life, life.month(), "recovery", "score"), default=None),
+        lambda answer: (summary(answer, "days_with_data"), summary(answer, "maximum")),
+        _best_recovery,
     ),
     Question(
         "What was my pulse yesterday between two and four in the afternoon?",
