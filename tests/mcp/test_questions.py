@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import date, datetime, timedelta
 from typing import Any, Final
-from zoneinfo import ZoneInfo
 
 import psycopg
 import pytest
@@ -23,22 +22,21 @@ from shared.settings import Settings
 from tests.conftest import Person, owning, person
 from tests.mcp.assistant import Assistant, ends_of
 from tests.mcp.questions import QUESTIONS
-from tests.mcp.questions.life import Life
+from tests.mcp.questions.life import TODAY, ZONE, Life
 from tests.mcp.questions.pending import PENDING
 from tests.mcp.questions.question import Question
 from tests.mcp.weight import tokens
 
-ZONE: Final = "Europe/Berlin"
 MOST_TOKENS: Final = 1_500
 """The most tokens of an answer to a call that gives only what it must."""
 
 
 @pytest.fixture(scope="module")
 def alice_of_old(deployment: Settings) -> Iterator[Person]:
-    """Alice in Berlin, with an invented life of ten weeks up to this moment."""
+    """Alice, with an invented life of ten weeks up to this moment."""
     with owning(deployment) as connection:
         made = person(connection, "alice")
-        connection.execute("update identity.user set timezone = %s", [ZONE])
+        connection.execute("update identity.user set timezone = %s", [ZONE.key])
         words = ["alice@example.org", "--days=70"]
         done = CliRunner().invoke(demo, words, obj=deployment)
         assert done.exit_code == 0, done.output
@@ -54,10 +52,10 @@ def assistant(alice_of_old: Person, resource_client: TestClient) -> Assistant:
 
 def plan(connection: psycopg.Connection[Any], made: Person) -> None:
     """Add what the invented life lacks: meetings of the coming days."""
-    tomorrow = datetime.now(ZoneInfo(ZONE)).date() + timedelta(days=1)
+    tomorrow = TODAY + timedelta(days=1)
     for days, title in ((0, "Lamp inspection"), (2, "Dinner with Bob"), (5, "Tide count")):
         day = tomorrow + timedelta(days=days)
-        starts_at = datetime(day.year, day.month, day.day, 18, tzinfo=ZoneInfo(ZONE))
+        starts_at = datetime(day.year, day.month, day.day, 18, tzinfo=ZONE)
         connection.execute(
             """
             insert into content.calendar_event
@@ -69,7 +67,7 @@ def plan(connection: psycopg.Connection[Any], made: Person) -> None:
              where user_id = %(user_id)s
                and name = 'Own'
             """,
-            {"user_id": made.user_id, "title": title, "starts_at": starts_at, "zone": ZONE},
+            {"user_id": made.user_id, "title": title, "starts_at": starts_at, "zone": ZONE.key},
         )
 
 
@@ -217,7 +215,7 @@ def days_of(answer: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def at_midnight(day: date) -> str:
-    return datetime(day.year, day.month, day.day, tzinfo=ZoneInfo(ZONE)).isoformat()
+    return datetime(day.year, day.month, day.day, tzinfo=ZONE).isoformat()
 
 
 @pytest.mark.parametrize("period", ["last_week", "last_30_days"])
@@ -250,12 +248,11 @@ def test_what_was_i_doing_in_a_place_where_i_never_was(assistant: Assistant) -> 
 
 
 def test_how_long_will_i_work_in_a_year_from_now(assistant: Assistant) -> None:
-    today = datetime.now(ZoneInfo(ZONE)).date()
-    then = str(today + timedelta(days=365))
+    then = str(TODAY + timedelta(days=365))
 
     mistake = assistant.mistake("get_time_breakdown", from_=then, to=then)
 
-    assert mistake.startswith(f"{then} is not yet: today is {today}")
+    assert mistake.startswith(f"{then} is not yet: today is {TODAY}")
 
 
 def test_which_sites_distract_me_most(assistant: Assistant) -> None:
@@ -301,7 +298,7 @@ def test_on_which_weekday_am_i_at_the_computer_most(assistant: Assistant) -> Non
         "analytics/daily",
         from_=answer["range"]["from"],
         to=answer["range"]["to"],
-        tz=ZONE,
+        tz=ZONE.key,
     )
     for day in daily["data"]:
         spent[f"{date.fromisoformat(day['date']):%A}"] += day["tracked_ms"]
@@ -322,7 +319,7 @@ def test_how_was_my_day(assistant: Assistant) -> None:
     answer = assistant.ask("get_day")
 
     day = answer["date"]
-    (endpoint,) = rest(assistant, "analytics/daily", from_=day, to=day, tz=ZONE)["data"]
+    (endpoint,) = rest(assistant, "analytics/daily", from_=day, to=day, tz=ZONE.key)["data"]
     totals = {row["metric"]: row.get("value") for row in answer["totals"]}
     assert (totals["tracked_ms"] or 0, totals["coding_ms"] or 0) == (
         endpoint["tracked_ms"],
@@ -336,13 +333,12 @@ def test_how_was_my_day(assistant: Assistant) -> None:
 
 
 def test_was_the_last_day_at_work_a_usual_one(assistant: Assistant) -> None:
-    today = datetime.now(ZoneInfo(ZONE)).date()
     weeks = rest(
         assistant,
         "analytics/daily",
-        from_=today - timedelta(days=40),
-        to=today - timedelta(days=1),
-        tz=ZONE,
+        from_=TODAY - timedelta(days=40),
+        to=TODAY - timedelta(days=1),
+        tz=ZONE.key,
     )["data"]
     last = max(n for n, day in enumerate(weeks) if day["tracked_ms"])
 
@@ -358,14 +354,13 @@ def test_was_the_last_day_at_work_a_usual_one(assistant: Assistant) -> None:
 
 
 def test_when_did_i_start_and_how_did_i_sleep_before(assistant: Assistant) -> None:
-    today = datetime.now(ZoneInfo(ZONE)).date()
-    nights = rest(assistant, "health/recovery", from_=today - timedelta(days=14), to=today)["data"]
+    nights = rest(assistant, "health/recovery", from_=TODAY - timedelta(days=14), to=TODAY)["data"]
     night = [night for night in nights if night["sleep"]][-3]
     day = night["date"]
 
     answer = assistant.ask("get_day", date=day)
 
-    (endpoint,) = rest(assistant, "analytics/daily", from_=day, to=day, tz=ZONE)["data"]
+    (endpoint,) = rest(assistant, "analytics/daily", from_=day, to=day, tz=ZONE.key)["data"]
     assert answer["first_activity_at"] == endpoint["first_activity_at"]
     assert answer["sleep"]["night"]["asleep_ms"] == night["sleep"]["asleep_ms"] > 0
     assert answer["sleep"]["night"]["started_at"] == night["sleep"]["started_at"]
@@ -375,7 +370,7 @@ def test_was_i_more_focused_than_last_month(assistant: Assistant) -> None:
     answer = assistant.ask("compare_periods", a="this_month", b="last_month", metrics=["focus_ms"])
 
     (row,) = answer["data"]
-    now = datetime.fromisoformat(answer["generated_at"]).astimezone(ZoneInfo(ZONE))
+    now = datetime.fromisoformat(answer["generated_at"]).astimezone(ZONE)
     for side, period in answer["periods"].items():
         first, last = (date.fromisoformat(period[end]) for end in ("from", "to"))
         ranges = [(at_midnight(first), at_midnight(last + timedelta(days=1)))]
@@ -383,7 +378,7 @@ def test_was_i_more_focused_than_last_month(assistant: Assistant) -> None:
             # On the first of a month, each day of the last one counts up to the hour that it is today.
             days = (first + timedelta(days=n) for n in range(period["days"]))
             ranges = [
-                (at_midnight(day), datetime.combine(day, now.time(), ZoneInfo(ZONE)).isoformat())
+                (at_midnight(day), datetime.combine(day, now.time(), ZONE).isoformat())
                 for day in days
             ]
         focus_ms = sum(
@@ -400,13 +395,13 @@ def test_did_i_code_more_this_week_than_last(assistant: Assistant) -> None:
     answer = assistant.ask("compare_periods", metrics=["coding_ms", "commits"])
 
     by_metric = {row["metric"]: row for row in answer["data"]}
-    now = datetime.fromisoformat(answer["generated_at"]).astimezone(ZoneInfo(ZONE))
+    now = datetime.fromisoformat(answer["generated_at"]).astimezone(ZONE)
     for side, period in answer["periods"].items():
         first, last = (date.fromisoformat(period[end]) for end in ("from", "to"))
         end = at_midnight(last + timedelta(days=1))
         if "same_hours" in period:
             # The last day of last week counts up to the hour that it is today.
-            end = datetime.combine(last, now.time(), ZoneInfo(ZONE)).isoformat()
+            end = datetime.combine(last, now.time(), ZONE).isoformat()
         ends = {"from_": at_midnight(first), "to": end}
         coding = rest(assistant, "analytics/coding", **ends)["totals"]["coding_ms"]
         counts = rest(assistant, "codehost/activity/counts", **ends)["data"]
@@ -416,8 +411,7 @@ def test_did_i_code_more_this_week_than_last(assistant: Assistant) -> None:
 
 
 def test_do_i_sleep_longer_than_two_weeks_ago(assistant: Assistant) -> None:
-    today = datetime.now(ZoneInfo(ZONE)).date()
-    earlier = f"{today - timedelta(days=20)}/{today - timedelta(days=14)}"
+    earlier = f"{TODAY - timedelta(days=20)}/{TODAY - timedelta(days=14)}"
 
     answer = assistant.ask("compare_periods", a="last_7_days", b=earlier, metrics=["asleep_ms"])
 
@@ -464,7 +458,7 @@ def test_how_many_steps_did_i_take_this_month(assistant: Assistant) -> None:
     answer = assistant.ask("get_health", metrics=["steps"], period="last_30_days")
 
     ends = ends_of(answer)
-    summaries = rest(assistant, "health/summary", **ends, tz=ZONE)["data"]
+    summaries = rest(assistant, "health/summary", **ends, tz=ZONE.key)["data"]
     (steps,) = [row for row in summaries if row["metric_type"] == "steps"]
     (metric,) = answer["metrics"]
     assert metric["summary"]["total"] == steps["total"] > 0
@@ -533,7 +527,7 @@ def test_how_long_was_i_at_the_office_last_month(assistant: Assistant) -> None:
 def test_how_far_did_i_go_in_the_last_month(assistant: Assistant) -> None:
     answer = assistant.ask("get_places", period="last_30_days")
 
-    days = {"from_": answer["range"]["from"], "to": answer["range"]["to"], "tz": ZONE}
+    days = {"from_": answer["range"]["from"], "to": answer["range"]["to"], "tz": ZONE.key}
     pairs = {"metric_a": "distance_m", "metric_b": "distance_m"}
     by_day = rest(assistant, "account/correlation", **days, **pairs)["points"]
     assert answer["distance_m"] == pytest.approx(sum(day["a"] for day in by_day), abs=0.01)
@@ -553,7 +547,7 @@ def test_how_many_meetings_did_i_have(assistant: Assistant) -> None:
     ]
     calendar = answer["totals"]["calendar"]
     assert calendar["meeting_count"] == len(meetings) > 0
-    days = {"from_": answer["range"]["from"], "to": answer["range"]["to"], "tz": ZONE}
+    days = {"from_": answer["range"]["from"], "to": answer["range"]["to"], "tz": ZONE.key}
     pairs = {"metric_a": "meeting_ms", "metric_b": "meeting_ms"}
     by_day = rest(assistant, "account/correlation", **days, **pairs)["points"]
     assert calendar["meeting_ms"] == sum(day["a"] for day in by_day)
@@ -594,9 +588,8 @@ def test_what_was_said_about_my_last_week(assistant: Assistant) -> None:
 
 
 def test_what_was_i_doing_on_tuesday_at_a_quarter_past_two(assistant: Assistant) -> None:
-    today = datetime.now(ZoneInfo(ZONE)).date()
-    tuesday = today - timedelta(days=(today.weekday() - 1) % 7 or 7)
-    at = datetime(tuesday.year, tuesday.month, tuesday.day, 14, 15, tzinfo=ZoneInfo(ZONE))
+    tuesday = TODAY - timedelta(days=(TODAY.weekday() - 1) % 7 or 7)
+    at = datetime(tuesday.year, tuesday.month, tuesday.day, 14, 15, tzinfo=ZONE)
 
     answer = assistant.ask("list_sessions", at=at.isoformat())
 
@@ -615,7 +608,7 @@ def test_what_was_i_doing_on_tuesday_at_a_quarter_past_two(assistant: Assistant)
 
 
 def test_when_did_i_last_look_at_a_certain_page(assistant: Assistant) -> None:
-    now = datetime.now(ZoneInfo(ZONE))
+    now = datetime.now(ZONE)
     days = {"from_": (now - timedelta(days=5)).isoformat(), "to": now.isoformat()}
     titled = [row for row in every(assistant, "sessions/apps", **days) if row["title"]]
     sought = titled[-1]["title"]
@@ -627,8 +620,8 @@ def test_when_did_i_last_look_at_a_certain_page(assistant: Assistant) -> None:
 
 
 def test_what_did_i_do_between_nine_and_ten_yesterday(assistant: Assistant) -> None:
-    day = datetime.now(ZoneInfo(ZONE)).date() - timedelta(days=1)
-    nine = datetime(day.year, day.month, day.day, 9, tzinfo=ZoneInfo(ZONE))
+    day = TODAY - timedelta(days=1)
+    nine = datetime(day.year, day.month, day.day, 9, tzinfo=ZONE)
     hour = {"from_": nine.isoformat(), "to": (nine + timedelta(hours=1)).isoformat()}
 
     answer = assistant.ask("list_sessions", limit=200, **hour)
@@ -638,7 +631,7 @@ def test_what_did_i_do_between_nine_and_ten_yesterday(assistant: Assistant) -> N
 
 
 def test_which_files_was_i_in_last_in_a_language(assistant: Assistant) -> None:
-    now = datetime.now(ZoneInfo(ZONE))
+    now = datetime.now(ZONE)
     ends = {"from_": (now - timedelta(days=14)).isoformat(), "to": now.isoformat()}
     sessions = every(assistant, "sessions/coding", **ends)
     language = sessions[0]["language"]
@@ -712,7 +705,7 @@ def test_between_what_do_i_switch_most(assistant: Assistant) -> None:
 
 
 def correlation(assistant: Assistant, answer: dict[str, Any], a: str, b: str) -> Any:
-    days = {"from_": answer["range"]["from"], "to": answer["range"]["to"], "tz": ZONE}
+    days = {"from_": answer["range"]["from"], "to": answer["range"]["to"], "tz": ZONE.key}
     days |= {"lag": answer["lag_days"], "adjust": answer["adjust"]}
     return rest(assistant, "account/correlation", metric_a=a, metric_b=b, **days)
 
@@ -743,11 +736,10 @@ def test_do_i_recover_worse_after_a_day_with_many_meetings(assistant: Assistant)
         "correlate", metric_a="meeting_ms", metric_b="recovery_score", lag=1, adjust="none"
     )
 
-    today = datetime.now(ZoneInfo(ZONE)).date()
     points = [
         point
         for point in correlation(assistant, answer, "meeting_ms", "recovery_score")["points"]
-        if date.fromisoformat(point["date"]) + timedelta(days=1) < today
+        if date.fromisoformat(point["date"]) + timedelta(days=1) < TODAY
     ]
     (pairing,) = answer["data"]
     assert pairing["n"] == len(points)

@@ -15,7 +15,18 @@ from zoneinfo import ZoneInfo
 
 from tests.mcp.assistant import Assistant
 
-ZONE: Final = ZoneInfo("Europe/Berlin")
+
+def _zone() -> ZoneInfo:
+    """Return a zone with summer time in which the current day lasts at least another three hours.
+
+    A run over midnight would have questions and answers about different days.
+    """
+    berlin = ZoneInfo("Europe/Berlin")
+    return berlin if datetime.now(berlin).hour < 21 else ZoneInfo("America/Los_Angeles")
+
+
+ZONE: Final = _zone()
+TODAY: Final = datetime.now(ZONE).date()
 DAYS: Final = 70
 """The length of the life in days; today is the last one."""
 _MS: Final = timedelta(milliseconds=1)
@@ -50,8 +61,8 @@ class Life:
 
     @property
     def today(self) -> date:
-        """The current day."""
-        return datetime.now(ZONE).date()
+        """The current day, the same one during a whole run."""
+        return TODAY
 
     def ago(self, days: int) -> date:
         """Return the day that was so many days before today."""
