@@ -21,7 +21,7 @@ from resourceserver.api.session import Credential, Reader
 from shared import database, pipeline, tokens
 from shared.pipeline import MissingObjectError, Pipelines, Results, Sequel, Step
 from shared.settings import Settings
-from tests.conftest import Person
+from tests.conftest import Connect, Person
 from tests.waiting import wait_for_async
 
 ECHO = pipeline.statement("select %(text)s::text")
@@ -188,16 +188,22 @@ def test_a_float_arrives_bit_for_bit(deployment: Settings, number: float) -> Non
 def test_without_a_free_place_the_database_is_reported_as_busy(
     deployment: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sleep = pipeline.statement("select pg_sleep(5)::text")
+    sleep = pipeline.statement("select pg_sleep(60)::text")
 
     async def run() -> None:
         alone = to(deployment, size=1, depth=1)
+        await echo(alone, "connected")
+        connection = alone.pipelines[0]._connection
+        assert connection is not None
         sleeping = asyncio.create_task(alone.run(((sleep, {}),)))
         await wait_for_async(alone.places.locked, "the only place to be taken")
         monkeypatch.setattr(database, "WAIT_S", 0.05)
         with pytest.raises(psycopg.OperationalError, match="busy"):
             await alone.run(((ECHO, {"text": "x"}),))
-        sleeping.cancel()
+        # Closing the connection would leave the query running at the server.
+        await connection.cancel_safe()
+        with pytest.raises(errors.QueryCanceled):
+            await sleeping
         alone.close()
 
     asyncio.run(run())
@@ -244,8 +250,11 @@ def test_long_reads_run_in_parallel_from_the_first(deployment: Settings) -> None
     asyncio.run(run())
 
 
-def test_a_missing_answer_fails_the_request_in_time(deployment: Settings) -> None:
-    sleep = pipeline.statement("select pg_sleep(5)::text")
+def test_a_missing_answer_fails_the_request_in_time(
+    deployment: Settings, ending_as: Connect
+) -> None:
+    sleep = pipeline.statement("select pg_sleep(60)::text")
+    bystander = ending_as("reader")
 
     async def run() -> None:
         hasty = to(deployment, size=1, depth=8, patience_s=0.5)
@@ -258,6 +267,12 @@ def test_a_missing_answer_fails_the_request_in_time(deployment: Settings) -> Non
         hasty.close()
 
     asyncio.run(run())
+    # The connection was closed here, but the server goes on with the query until it is ended.
+    bystander.execute(
+        "select pg_terminate_backend(pid, 5000) from pg_stat_activity"
+        " where datname = current_database() and query = %s",
+        [sleep.text.decode()],
+    )
 
 
 def test_answers_behind_slow_ones_do_not_count_as_late(
