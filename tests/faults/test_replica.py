@@ -183,8 +183,8 @@ def test_long_reads_are_answered_by_the_replica_and_exports_by_the_primary(
 
     (lag_ms,) = wait_for(measured, "a look measures the lag")
     assert isinstance(lag_ms, int)
-    # A look ends within seconds, so even a busy machine stays far below an hour. The time since 1970 is longer,
-    # and so is usually the time since the machine was started.
+    # A look ends within seconds, so even a busy machine stays far below an hour. The time since 1970 is
+    # longer, and so is usually the time since the machine was started.
     assert 0 <= lag_ms < 3_600_000
 
 
