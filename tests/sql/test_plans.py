@@ -551,15 +551,16 @@ def test_long_ranges_are_read_from_rollups_and_from_sessions_at_their_edges_and_
         "focus_streaks": Counter(app_session=min(made["focus_streaks"]["app_session"], 1)),
     }
     # The first and the last of the twenty days are searched for pauses. Without one, switches and streaks may
-    # cross midnight, and then the day beyond is read too. The switches within streaks are read after
-    # these, on the days from the first streak to the last.
+    # cross midnight, and then the day beyond is read too. The switches within streaks are read after these,
+    # on the days of the streaks and those between them. Between streaks that are more than 48 hours apart,
+    # only the days next to a streak may be read.
     timelines = {
         name: counts.pop("app_timeline") for name, counts in made.items() if counts["app_timeline"]
     }
     assert timelines.keys() == {"daily", "context_switches", "focus_streaks"}
     assert 22 <= timelines["daily"] == timelines["context_switches"] <= 24
     # The first and the last days may have no streak.
-    assert 24 < timelines["focus_streaks"] <= 48
+    assert 34 <= timelines["focus_streaks"] <= 48
     labels = made["focus_streaks"].pop("app_time")
     assert days <= labels <= wider_days
     made["context_switches"]["app_time"] -= labels
