@@ -1,6 +1,7 @@
 """Focus: its streaks and what broke them, pairs of switches, and what a switch costs."""
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Final
@@ -10,7 +11,8 @@ from markupsafe import Markup
 from resourceserver.dashboard.charts import Bar, bars, top
 from resourceserver.dashboard.charts.bars import Bars, TopBars
 from resourceserver.dashboard.charts.escaping import escaped
-from resourceserver.dashboard.figures import Answer, short_day
+from resourceserver.dashboard.charts.svg import cut
+from resourceserver.dashboard.figures import Answer, Column, short_day
 from resourceserver.dashboard.period import Period, Range
 from resourceserver.dashboard.view import Answers, Ask, Asks, Scene, View, after_all, figures
 
@@ -25,6 +27,25 @@ REASONS: Final = {
     "ongoing": "nothing so far",
 }
 """What ends a streak, by its name in the API."""
+DAY_COLUMNS: Final = (
+    Column("value", "duration", name="focus_ms"),
+    Column("median", "duration"),
+)
+BREAK_COLUMNS: Final = (
+    Column("count", "count"),
+    Column("percent", "percent"),
+    Column("average_before_ms", "duration"),
+)
+COST_COLUMNS: Final = (
+    Column("count", "count"),
+    Column("returned_count", "count"),
+    Column("median_ms", "duration"),
+    Column("total_ms", "duration"),
+)
+PAIR_COLUMNS: Final = (
+    Column("count", "count"),
+    Column("median_before_ms", "duration"),
+)
 
 
 class Weeks(Range):
@@ -59,11 +80,11 @@ class Charts:
     """The charts of the page, and the places of what stands out."""
 
     by_day: Bars
-    days: Markup
-    """The rows of its table."""
     breaks: TopBars
     pairs: TopBars
     costs: TopBars
+    rows: Mapping[str, Markup]
+    """The rows of the table of each chart, by its name."""
     longest: list[tuple[str, str]]
     """The pointers of the longest streaks, and the paths of the days on which they began."""
     best_day: str | None
@@ -80,6 +101,8 @@ def show(scene: Scene, answers: Answers) -> dict[str, Any]:
         "charts": charts(scene, answers) if is_reported else None,
         "is_silent": bool(answers) and not is_reported,
         "reasons": REASONS,
+        "reason": reason,
+        "app": app,
         "most_rows": MOST_ROWS,
         "presets": scene.ranges("/focus", "2 weeks", "4 weeks", "3 months", "A year"),
     }
@@ -96,7 +119,6 @@ def charts(scene: Scene, answers: Answers) -> Charts:
     known = [(row["value"], -n) for n, row in enumerate(focus["data"]) if row["value"]]
     return Charts(
         by_day(scene, focus),
-        rows(scene, focus),
         top(
             "breaks",
             [
@@ -118,6 +140,12 @@ def charts(scene: Scene, answers: Answers) -> Charts:
                 for row, label in labelled(answers["costs"]["data"])
             ],
         ),
+        {
+            "days": rows_of_days(scene, focus),
+            "breaks": write.rows(answers["breaks"], "/data", reason_cell, BREAK_COLUMNS),
+            "costs": write.rows(answers["costs"], "/data", reason_cell, COST_COLUMNS),
+            "pairs": write.rows(answers["switches"], "/pairs", pair_cells, PAIR_COLUMNS),
+        },
         [
             (f"/longest_streaks/{n}", f"/day/{write.local(row['started_at']):%F}")
             for n, row in enumerate(answers["breaks"]["longest_streaks"])
@@ -145,22 +173,40 @@ def by_day(scene: Scene, focus: Answer) -> Bars:
     return bars("by-day", values, usual="median of 28 days")
 
 
-def rows(scene: Scene, focus: Answer) -> Markup:
-    """Return the rows of the table of days, each with a link to its day.
-
-    They are written here because a template takes twice as long for them.
-    """
+def rows_of_days(scene: Scene, focus: Answer) -> Markup:
+    """Return the rows of the table of days, each with a link to its day."""
     write = figures(scene)
-    written = []
-    for n, row in enumerate(focus["data"]):
+
+    def head(row: Mapping[str, Any]) -> str:
         href = escaped(scene.link(f"/day/{row['from']}"))
-        day = write.text(row["from"], "day")
-        value = write.figure(focus, f"/data/{n}/value", "duration", name="focus_ms")
-        median = write.figure(focus, f"/data/{n}/median", "duration")
-        written.append(
-            f'<tr><th scope="row"><a href="{href}">{day}</a></th><td>{value}</td><td>{median}</td></tr>'
-        )
-    return Markup("".join(written))  # noqa: S704 -- all parts are escaped
+        return f'<th scope="row"><a href="{href}">{write.text(row["from"], "day")}</a></th>'
+
+    return write.rows(focus, "/data", head, DAY_COLUMNS)
+
+
+def reason(row: Mapping[str, Any]) -> Markup:
+    """Return what broke a streak, or what a detour led to: an application with its category, or a reason."""
+    text = (
+        f"{app(row['app'])} ({app(row['category'])})"
+        if row["app"]
+        else REASONS[row["reason"]].capitalize()
+    )
+    return Markup(text)  # noqa: S704 -- the names are escaped
+
+
+def app(name: str) -> Markup:
+    """Return the name of an application or a category, whose letters change no direction around it."""
+    return Markup(f"<bdi>{escaped(cut(name, 40))}</bdi>")  # noqa: S704 -- the name is escaped
+
+
+def reason_cell(row: Mapping[str, Any]) -> str:
+    """Return a reason as the first cell of a row."""
+    return f'<th scope="row">{reason(row)}</th>'
+
+
+def pair_cells(row: Mapping[str, Any]) -> str:
+    """Return the two applications of a switch as the first cells of a row."""
+    return f'<th scope="row">{app(row["from_app"])}</th><td>{app(row["to_app"])}</td>'
 
 
 def labelled(rows: list[dict[str, Any]]) -> list[tuple[dict[str, Any], str]]:
