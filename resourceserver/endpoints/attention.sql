@@ -124,12 +124,7 @@ list_row as (
 select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_at)) as range,
        json_build_object('max_gap_ms', 300000, 'min_session_ms', 1000) as definition,
        (
-           select coalesce(
-                      json_agg(
-                          pair order by count desc, from_app collate "C", to_app collate "C"
-                      ),
-                      '[]'
-                  )
+           select coalesce(json_agg(pair order by count desc, from_app collate "C", to_app collate "C"), '[]')
              from pair
        ) as pairs,
        (select row_to_json(total) from total) as totals,
@@ -149,23 +144,21 @@ with recursive wanted as (
            null::text as rules
 ),
 --include kept_spans
--- Appending nothing gives an array without compression, because many parts of it are read.
 kept as materialized (
-    select row_number() over () as n,
-           span.labels,
-           span.tracked_ms,
-           span.switch_from,
-           span.switch_to,
-           span.switch_count,
-           span.switch_ms,
-           span.switch_last,
-           span.switch_before || '{}'::bigint[] as switch_before,
-           span.before || '{}'::bigint[] as before
+    select span.*
       from usable,
            activity.attention as span
      where span.user_id = %(user_id)s
        and span.first = usable.first
        and span.last = usable.last
+),
+-- Appending nothing gives an array without compression, because many parts of it are read. The long arrays are apart, so
+-- that nothing else has to copy them.
+kept_times as materialized (
+    select first,
+           switch_before || '{}'::bigint[] as switch_before,
+           before || '{}'::bigint[] as before
+      from kept
 ),
 --include rest_of_range
 requested_ms as (
@@ -247,7 +240,7 @@ tracked as (
            ) as part
 ),
 kept_pair as materialized (
-    select n,
+    select first,
            (select apps from label_map)[width_bucket(from_label, (select ids from label_map))] * bigint '1000000000'
                + (select apps from label_map)[width_bucket(to_label, (select ids from label_map))]
                as key,
@@ -255,7 +248,7 @@ kept_pair as materialized (
            before_ms,
            last
       from (
-               select n,
+               select first,
                       unnest(switch_from) as from_label,
                       unnest(switch_to) as to_label,
                       unnest(switch_count) as count,
@@ -264,21 +257,29 @@ kept_pair as materialized (
                  from kept
            ) as pair
 ),
--- Numbers are in the order of names.
-frequent as materialized (
+-- Sums of milliseconds as double precision are exact up to 285,000 years, and faster than those of bigint.
+counted as materialized (
     select key,
-           sum(count) as count
+           sum(count) as count,
+           sum(before_ms::double precision)::bigint as before_ms
       from (
                select key,
-                      1 as count
+                      1 as count,
+                      before_ms
                  from switch_in_range
                 union all
                select key,
-                      count
+                      count,
+                      before_ms
                  from kept_pair
            ) as part
      group by key
-     order by sum(count) desc,
+),
+-- Numbers are in the order of names.
+frequent as materialized (
+    select *
+      from counted
+     order by count desc,
               key
      limit 50
 ),
@@ -286,88 +287,54 @@ frequent_keys as (
     select array_agg(key order by key) as keys
       from frequent
 ),
--- The times before the switches of each frequent pair, and with the key -1 of all, with their sums.
+frequent_kept_pair as materialized (
+    select *
+      from kept_pair
+     where key = (select keys from frequent_keys)[width_bucket(key, (select keys from frequent_keys))]
+),
+-- The times before the switches of each frequent pair, and with the key -1 of all.
 piece as materialized (
     select -1::bigint as key,
-           before as sorted,
-           null::numeric as before_ms
-      from kept
+           before as sorted
+      from kept_times
      union all
     select -1,
-           array_agg(before_ms order by before_ms),
-           null
+           array_agg(before_ms order by before_ms)
       from switch_in_range
-    having count(*) > 0
      union all
     select key,
-           array_agg(before_ms order by before_ms),
-           sum(before_ms)
+           array_agg(before_ms order by before_ms)
       from switch_in_range
      where key = (select keys from frequent_keys)[width_bucket(key, (select keys from frequent_keys))]
      group by key
      union all
     select pair.key,
-           kept.switch_before[pair.last - pair.count + 1:pair.last],
-           pair.before_ms
-      from (select n, switch_before from kept) as kept
-      full join (
-               select n,
-                      array_agg(key) as keys,
-                      array_agg(count) as counts,
-                      array_agg(before_ms) as sums,
-                      array_agg(last) as lasts
-                 from kept_pair
-                where key = (select keys from frequent_keys)[width_bucket(key, (select keys from frequent_keys))]
-                group by n
-           ) as frequent_kept_pair using (n),
-           lateral unnest(
-               frequent_kept_pair.keys,
-               frequent_kept_pair.counts,
-               frequent_kept_pair.sums,
-               frequent_kept_pair.lasts
-           ) as pair (key, count, before_ms, last)
+           kept_times.switch_before[pair.last - pair.count + 1:pair.last]
+      from kept_times,
+           lateral (select * from frequent_kept_pair as pair where pair.first = kept_times.first offset 0) as pair
 ),
+--include narrow_brackets
 --include medians
-summed as (
-    select key,
-           sum(cardinality(sorted)) as count,
-           sum(before_ms) as before_ms
-      from piece
-     group by key
-),
 pair as (
     select (select apps from names)[(key / 1000000000)::integer] as from_app,
            (select apps from names)[mod(key, 1000000000)::integer] as to_app,
-           summed.count,
-           round(summed.before_ms / summed.count)::bigint as average_before_ms,
+           frequent.count,
+           round(frequent.before_ms::numeric / frequent.count)::bigint as average_before_ms,
            median.ms as median_before_ms
-      from summed
+      from frequent
       join median using (key)
-     where key <> -1
 ),
 total as (
-    select coalesce(sum(summed.count), 0)::bigint as switch_count,
-           round(
-               (
-                   coalesce((select sum(before_ms) from kept_pair), 0)
-                   + coalesce((select sum(before_ms) from switch_in_range), 0)
-               ) / sum(summed.count)
-           )::bigint as average_before_ms,
-           max(median.ms) as median_before_ms,
-           round(coalesce(sum(summed.count), 0) * 3600000.0 / nullif((select ms from tracked), 0), 1) as per_active_hour
-      from summed
-      join median using (key)
-     where key = -1
+    select coalesce(sum(count), 0)::bigint as switch_count,
+           round(sum(before_ms) / sum(count))::bigint as average_before_ms,
+           (select ms from median where key = -1) as median_before_ms,
+           round(coalesce(sum(count), 0) * 3600000.0 / nullif((select ms from tracked), 0), 1) as per_active_hour
+      from counted
 )
 select json_build_object('from', svc.instant(starts_at), 'to', svc.instant(ends_at)) as range,
        json_build_object('max_gap_ms', 300000, 'min_session_ms', 1000) as definition,
        (
-           select coalesce(
-                      json_agg(
-                          pair order by count desc, from_app collate "C", to_app collate "C"
-                      ),
-                      '[]'
-                  )
+           select coalesce(json_agg(pair order by count desc, from_app collate "C", to_app collate "C"), '[]')
              from pair
        ) as pairs,
        (select row_to_json(total) from total) as totals,
@@ -712,6 +679,7 @@ piece as materialized (
      where away_ms is not null
     having count(*) > 0
 ),
+--include brackets
 --include medians
 total as (
     select coalesce(sum(count), 0)::bigint as count,

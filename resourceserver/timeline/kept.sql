@@ -175,13 +175,12 @@ rule_inputs as (
       from marked_session
 ),
 
--- fragment: medians
--- `median`: the median of all values of a key, of which each `piece` has some in order; rounded as all answers are.
---
--- The median of all lies between the least and the greatest median of a piece. A binary search finds the values between
--- these in each piece, so that only few are sorted.
+-- fragment: brackets
+-- `bracket`: the number of all values of a key, of which each `piece` has some in order. `brackets`: between which values
+-- their median lies: between the least and the greatest median of a piece.
 -- needs: piece (key, sorted)
--- gives: median (key, ms)
+-- gives: bracket (count, key)
+-- gives: brackets (greatest, keys, least)
 bracket as materialized (
     select key,
            sum(cardinality(sorted)) as count,
@@ -197,17 +196,88 @@ brackets as materialized (
            array_agg(greatest order by key) as greatest
       from bracket
 ),
+
+-- fragment: narrow_brackets
+-- The same, with brackets of fewer values, for many values: the median of all lies most often near the average of those of
+-- the pieces. How many values are up to `low` and to `high`, a little below and above it, says on which side of each.
+-- needs: piece (key, sorted)
+-- gives: bracket (count, key)
+-- gives: brackets (greatest, keys, least)
+bracket as materialized (
+    select row_number() over (order by key)::integer as place,
+           key,
+           count,
+           least,
+           greatest,
+           average - (greatest - least) / 8 as low,
+           average + (greatest - least) / 8 as high
+      from (
+               select key,
+                      sum(cardinality(sorted)) as count,
+                      min(sorted[(cardinality(sorted) + 1) / 2]) as least,
+                      max(sorted[cardinality(sorted) / 2 + 1]) as greatest,
+                      (sum(cardinality(sorted) * sorted[(cardinality(sorted) + 1) / 2]) / sum(cardinality(sorted)))::bigint
+                          as average
+                 from piece
+                where cardinality(sorted) > 0
+                group by key
+           ) as medians
+),
+guess as materialized (
+    select array_agg(key order by key) as keys,
+           array_agg(low order by key) as low,
+           array_agg(high order by key) as high
+      from bracket
+),
+brackets as materialized (
+    select array_agg(key order by place) as keys,
+           array_agg(
+               greatest(
+                   least,
+                   case when up_to_low < (count + 1) / 2 then low + 1 end,
+                   case when up_to_high < (count + 1) / 2 then high + 1 end
+               )
+               order by place
+           ) as least,
+           array_agg(
+               least(
+                   greatest,
+                   case when up_to_low > count / 2 then low end,
+                   case when up_to_high > count / 2 then high end
+               )
+               order by place
+           ) as greatest
+      from bracket
+      full join (
+               select place,
+                      sum(width_bucket((select low from guess)[place], sorted)) as up_to_low,
+                      sum(width_bucket((select high from guess)[place], sorted)) as up_to_high
+                 from piece,
+                      lateral width_bucket(key, (select keys from guess)) as place
+                where cardinality(sorted) > 0
+                group by place
+           ) as counted using (place)
+),
+
+-- fragment: medians
+-- `median`: the median of all values of a key, of which each `piece` has some in order; rounded as all answers are.
+-- A binary search finds the values within `brackets` in each piece, so that only few are sorted.
+-- needs: bracket (count, key)
+-- needs: brackets (greatest, keys, least)
+-- needs: piece (key, sorted)
+-- gives: median (key, ms)
 cut_piece as materialized (
     select key,
            width_bucket(least - 1, sorted) as below,
            sorted[width_bucket(least - 1, sorted) + 1:width_bucket(greatest, sorted)] as sorted
       from (
-               select piece.key,
-                      piece.sorted,
-                      (select least from brackets)[width_bucket(piece.key, (select keys from brackets))] as least,
-                      (select greatest from brackets)[width_bucket(piece.key, (select keys from brackets))] as greatest
-                 from piece
-                where cardinality(piece.sorted) > 0
+               select key,
+                      sorted,
+                      (select least from brackets)[place] as least,
+                      (select greatest from brackets)[place] as greatest
+                 from piece,
+                      lateral width_bucket(key, (select keys from brackets)) as place
+                where cardinality(sorted) > 0
                offset 0
            ) as bracketed
 ),
