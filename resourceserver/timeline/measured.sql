@@ -354,10 +354,9 @@ measure as (
      union all
     select position,
            'distance_m',
-           coalesce(sum(distance_m), 0)
+           coalesce(distance_m, 0)
       from step
      where exists (select from wanted where metric = 'distance_m')
-     group by position
 ),
 --include measured_slots
 --include sums_of_periods

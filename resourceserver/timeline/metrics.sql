@@ -41,9 +41,9 @@ stay as (
 ),
 
 -- fragment: steps
--- `step`: the distance from each sufficiently exact point to the one before, if both are in the same slot. None without a
--- row of `slots`. A search of the index for each slot, and arrays instead of a window, take a sixth less time for the
--- tens of thousands of points of a year.
+-- `step`: the distance in each slot that has a sufficiently exact point: the sum of those from each such point to the one
+-- before in the same slot, null if there is only one. No row without a row of `slots`. A search of the index for each
+-- slot, and arrays instead of a window, take a third less time for the tens of thousands of points of a year.
 -- needs: slot (ends_at, position, starts_at)
 -- needs: slots (starts)
 -- gives: step (distance_m, position)
@@ -66,20 +66,16 @@ walk as (
 ),
 step as (
     select position,
-           case
-               when latitude_before is not null
-                   then svc.distance_m(latitude, longitude, latitude_before, longitude_before)
-           end as distance_m
-      from (
-               select position,
-                      unnest(latitudes) as latitude,
-                      unnest(longitudes) as longitude,
-                      unnest(null::double precision || latitudes) as latitude_before,
-                      unnest(null::double precision || longitudes) as longitude_before
-                 from walk
-           ) as followed
-           -- The place before the first point, which is none, has one element more.
-     where latitude is not null
+           (
+               select sum(svc.distance_m(latitude, longitude, latitude_before, longitude_before))
+                 from (
+                          select unnest(latitudes[2:]) as latitude,
+                                 unnest(longitudes[2:]) as longitude,
+                                 unnest(trim_array(latitudes, 1)) as latitude_before,
+                                 unnest(trim_array(longitudes, 1)) as longitude_before
+                      ) as followed
+           ) as distance_m
+      from walk
 ),
 
 -- fragment: meetings
