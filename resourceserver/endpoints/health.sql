@@ -25,17 +25,16 @@ summed as (
 ),
 -- Statistics of the metrics that do not add up; of the others only the number and the sources of their samples.
 measured as (
-    select sample.metric_type,
-           sample.source_id,
+    select metric_type,
+           source_id,
            null::integer as position,
-           count(*) as count,
+           sum(count) as count,
            null::double precision as value,
            null::double precision as minimum,
            null::double precision as maximum
-      from sample
-     where not sample.is_void
-     group by sample.metric_type,
-              sample.source_id
+      from sample_group
+     group by metric_type,
+              source_id
      union all
     select averaged.metric_type,
            taken.source_id,

@@ -1,14 +1,10 @@
 -- Fragments that statements about health share: the choice of a source where several devices measured the same, and
 -- the date of a sleep.
 
--- fragment: health_amounts
--- `amount`: the sum of each metric by the position of a slot, with nothing counted twice. `sample`: the samples that
--- it consists of. Needs `requested`, `slot` (position, starts_at, ends_at), in order and without overlaps, and
--- `metric` (metric_type).
---
--- At each instant, one source owns the measurement: of the sources with a sample there, the one with the smallest
--- priority, then a watch before a phone before any other. The share of its value that a sample counts is the share of
--- its time that its source owns. A sample without length counts as one of a millisecond.
+-- fragment: sample_groups
+-- `sample_group`: the samples that begin in a slot, by source: those that lie in the slot, and those that last longer.
+-- `cut`: the parts of the latter between the edges of slots. Needs `requested`, `slot` (position, starts_at, ends_at), in
+-- order and without gaps or overlaps, and `metric` (metric_type).
 --
 -- The total that a provider gives for a day covers the whole day, so it is used instead of samples, or not at all.
 -- It is not used where the range contains only a part of the day and its provider has samples, which have exact times;
@@ -16,10 +12,11 @@
 -- needs: requested (ends_at, starts_at)
 -- needs: metric (metric_type)
 -- needs: slot (ends_at, position, starts_at)
--- gives: amount (metric_type, position, value)
 -- gives: ranked_source (name, priority, provider, rank, source_id)
 -- gives: edge (ends, starts)
--- gives: sample (ended_at, first_position, is_void, last_position, metric_type, rank, source_id, started_at, value)
+-- gives: sample_group (count, ends, ends_at, is_whole, metric_type, position, rank, source_id, starts, starts_at, value,
+--     values)
+-- gives: cut (ends_at, metric_type, position, rank, starts_at, value)
 ranked_source as (
     select source_id,
            provider,
@@ -40,140 +37,197 @@ edge as (
            array_agg(ends_at order by position) as ends
       from slot
 ),
-sample as (
-    select taken.metric_type,
+-- One search of the index for each slot, for the samples that begin in it, and one for those that reach into the first
+-- slot: no sample is longer than two days. The end of the latter is -infinity, so that each of them is cut.
+search as (
+    select position,
+           starts_at as begins_from,
+           ends_at as begins_before,
+           '-infinity' as ends_after,
+           ends_at
+      from slot
+     union all
+    select 1,
+           starts_at - interval '48 hours',
+           starts_at,
+           starts_at,
+           '-infinity'
+      from requested
+     where starts_at < ends_at
+),
+-- To search the index for each slot is much cheaper than to search the slots for each sample.
+sample_group as (
+    select metric.metric_type,
            taken.source_id,
-           -- Searched in an array: the planner expects one sample where there is a year of them, and would run a
-           -- join as a nested loop.
            array_position((select array_agg(source_id order by rank) from ranked_source), taken.source_id)
                - case when taken.is_daily_total then 1000000 else 0 end as rank,
-           taken.started_at,
-           taken.ended_at,
+           search.position,
+           taken.is_whole,
+           taken.count,
            taken.value,
-           taken.first_position,
-           -- Most samples of a year are in one slot, and a comparison is much cheaper than a search.
-           case
-               when taken.ended_at <= edge.ends[taken.first_position] then taken.first_position
-               else width_bucket(taken.ended_at - interval '1 millisecond', edge.starts)
-           end as last_position,
-           taken.is_daily_total and exists (
-               select
-                 from health.sample as other,
-                      ranked_source as own,
-                      ranked_source as its
-                where own.source_id = taken.source_id
-                  and its.source_id = other.source_id
-                  and other.user_id = %(user_id)s
-                  and other.metric_type = taken.metric_type
-                  and other.started_at > taken.started_at - interval '48 hours'
-                  and other.started_at < taken.ended_at
-                  and (other.ended_at > taken.started_at or other.started_at >= taken.started_at)
-                  and case
-                          when its.provider <> own.provider then its.priority < own.priority
-                          else not other.is_daily_total and (
-                              taken.started_at < (select starts_at from requested)
-                              or taken.ended_at > (select ends_at from requested)
-                          )
-                      end
-           ) as is_void
+           taken.starts_at,
+           taken.ends_at,
+           taken.starts,
+           taken.ends,
+           taken.values
       from metric,
-           edge,
+           search,
            lateral (
-               select metric_type,
-                      source_id,
-                      started_at,
-                      case
-                          when ended_at > started_at then ended_at
-                          else started_at + interval '1 millisecond'
-                      end as ended_at,
-                      value,
+               select source_id,
                       is_daily_total,
-                      greatest(width_bucket(started_at, edge.starts), 1) as first_position
-                 from health.sample
-                where user_id = %(user_id)s
-                  and metric_type = metric.metric_type
-                  -- No sample is longer than two days, so the index on its start bounds the search.
-                  and started_at > (select starts_at - interval '48 hours' from requested)
-                  and started_at < (select ends_at from requested)
-                  and (
-                          ended_at > (select starts_at from requested)
-                          or started_at >= (select starts_at from requested)
+                      ended_at <= search.ends_at as is_whole,
+                      count(*) as count,
+                      sum(value) as value,
+                      min(started_at) as starts_at,
+                      max(ended_at) as ends_at,
+                      array_agg(started_at) as starts,
+                      array_agg(ended_at) as ends,
+                      array_agg(value) as values
+                 from (
+                          select source_id,
+                                 metric_type,
+                                 started_at,
+                                 case
+                                     when ended_at > started_at then ended_at
+                                     else started_at + interval '1 millisecond'
+                                 end as ended_at,
+                                 value,
+                                 is_daily_total
+                            from health.sample
+                           where user_id = %(user_id)s
+                             and metric_type = metric.metric_type
+                             and started_at >= search.begins_from
+                             and started_at < search.begins_before
+                             and ended_at > search.ends_after
+                      ) as timed
+                where not (
+                          is_daily_total
+                          and exists (
+                              select
+                                from health.sample as other,
+                                     ranked_source as own,
+                                     ranked_source as its
+                               where own.source_id = timed.source_id
+                                 and its.source_id = other.source_id
+                                 and other.user_id = %(user_id)s
+                                 and other.metric_type = timed.metric_type
+                                 and other.started_at > timed.started_at - interval '48 hours'
+                                 and other.started_at < timed.ended_at
+                                 and (other.ended_at > timed.started_at or other.started_at >= timed.started_at)
+                                 and case
+                                         when its.provider <> own.provider then its.priority < own.priority
+                                         else not other.is_daily_total and (
+                                             timed.started_at < (select starts_at from requested)
+                                             or timed.ended_at > (select ends_at from requested)
+                                         )
+                                     end
+                          )
                       )
-                  and (select starts_at < ends_at from requested)
+                group by source_id,
+                         is_daily_total,
+                         is_whole
            ) as taken
 ),
--- Samples cut at the edges of slots, with the value of each part. Differences of times are slow, so no other sample
--- has its length computed.
-portion as (
-    select metric_type,
-           rank,
-           first_position as position,
-           started_at as starts_at,
-           ended_at as ends_at,
-           value
-      from sample
-     where not is_void
-       and first_position = last_position
-       and started_at >= (select starts from edge)[first_position]
-       and ended_at <= (select ends from edge)[first_position]
-     union all
+-- The samples that last longer, cut at the edges of slots, with the value of each part. Differences of times are slow,
+-- so no other sample has its length computed.
+cut as (
     select metric_type,
            rank,
            position,
            starts_at,
            ends_at,
-           value / date_part('epoch', ended_at - started_at) * date_part('epoch', ends_at - starts_at)
+           value / date_part('epoch', ended_at - started_at) * date_part('epoch', ends_at - starts_at) as value
       from (
-               select sample.metric_type,
-                      sample.rank,
-                      sample.started_at,
-                      sample.ended_at,
-                      sample.value,
+               select crossing.metric_type,
+                      crossing.rank,
+                      crossing.started_at,
+                      crossing.ended_at,
+                      crossing.value,
                       touched.position,
-                      greatest(sample.started_at, (select starts from edge)[touched.position]) as starts_at,
-                      least(sample.ended_at, (select ends from edge)[touched.position]) as ends_at
-                 from sample,
-                      lateral generate_series(sample.first_position, sample.last_position)
-                               as touched (position)
-                where not sample.is_void
-                  and (
-                          sample.first_position < sample.last_position
-                          or sample.started_at < (select starts from edge)[sample.first_position]
-                          or sample.ended_at > (select ends from edge)[sample.first_position]
-                      )
+                      greatest(crossing.started_at, edge.starts[touched.position]) as starts_at,
+                      least(crossing.ended_at, edge.ends[touched.position]) as ends_at
+                 from edge,
+                      (
+                          select metric_type,
+                                 rank,
+                                 position,
+                                 unnest(starts) as started_at,
+                                 unnest(ends) as ended_at,
+                                 unnest(values) as value
+                            from sample_group
+                           where not is_whole
+                      ) as crossing,
+                      lateral generate_series(
+                          crossing.position,
+                          width_bucket(crossing.ended_at - interval '1 millisecond', edge.starts)
+                      ) as touched (position)
            ) as part
 ),
--- The portions in slots where more than one source measured the metric, so that something may be counted twice.
-contested as (
-    select portion.*,
-           portion.rank > shared.best as may_lose,
-           portion.rank < shared.worst as may_own
-      from portion,
-           (
+
+-- fragment: health_amounts
+-- `amount`: the sum of each metric by the position of a slot, with nothing counted twice. Needs what `sample_groups` needs.
+--
+-- At each instant, one source owns the measurement: of the sources with a sample there, the one with the smallest
+-- priority, then a watch before a phone before any other. The share of its value that a sample counts is the share of
+-- its time that its source owns. A sample without length counts as one of a millisecond.
+-- needs: requested (ends_at, starts_at)
+-- needs: metric (metric_type)
+-- needs: slot (ends_at, position, starts_at)
+-- gives: amount (metric_type, position, value)
+-- gives: ranked_source (name, priority, provider, rank, source_id)
+-- gives: edge (ends, starts)
+-- gives: sample_group (count, metric_type, rank, source_id)
+--include sample_groups
+-- The samples of each source in each slot, with the sum of their values. Where more than one rank measured, something may
+-- be counted twice.
+share as (
+    select part.*,
+           rank > min(rank) over of_slot as may_lose,
+           rank < max(rank) over of_slot as may_own
+      from (
                select metric_type,
+                      rank,
                       position,
-                      min(rank) as best,
-                      max(rank) as worst
-                 from portion
-                group by metric_type,
-                         position
-               having min(rank) < max(rank)
-           ) as shared
-     where shared.metric_type = portion.metric_type
-       and shared.position = portion.position
+                      value,
+                      starts_at,
+                      ends_at,
+                      starts,
+                      ends,
+                      values
+                 from sample_group
+                where is_whole
+                union all
+               select metric_type,
+                      rank,
+                      position,
+                      value,
+                      starts_at,
+                      ends_at,
+                      array[starts_at],
+                      array[ends_at],
+                      array[value]
+                 from cut
+           ) as part
+    window of_slot as (partition by metric_type, position)
 ),
 covered as (
     select metric_type,
            rank,
-           bool_or(may_lose) as may_lose,
-           range_agg(tstzrange(starts_at, ends_at)) filter (where may_own) as times
-      from contested
+           range_agg(tstzrange(starts_at, ends_at)) as times
+      from (
+               select metric_type,
+                      rank,
+                      unnest(starts) as starts_at,
+                      unnest(ends) as ends_at
+                 from share
+                where may_own
+           ) as portion
      group by metric_type,
               rank
 ),
 -- For each rank that others come before: the times that these own, in order, and the seconds of all such times before
--- each.
-owned as (
+-- each. It is materialized, so that it is not computed for each share.
+owned as materialized (
     select metric_type,
            rank,
            array_agg(starts_at order by starts_at) as starts,
@@ -192,7 +246,14 @@ owned as (
                           ),
                           0
                       ) as before_s
-                 from covered as level,
+                 from (
+                          select metric_type,
+                                 rank
+                            from share
+                           where may_lose
+                           group by metric_type,
+                                    rank
+                      ) as level,
                       lateral unnest(
                           (
                               select range_agg(covered.times)
@@ -201,25 +262,31 @@ owned as (
                                  and covered.rank < level.rank
                           )
                       ) as time
-                where level.may_lose
            ) as stretch
      group by metric_type,
               rank
 ),
--- The part of a contested portion that better ranks own: the owned seconds up to its end less those up to its start.
--- Most portions lie within one owned time.
+-- The shares of which better ranks may own a part. Of most, nothing is left, since they lie within one owned time.
+challenged as materialized (
+    select share.*,
+           coalesce(share.ends_at <= owned.ends[width_bucket(share.starts_at, owned.starts)], false) as is_lost
+      from share
+      left join owned using (metric_type, rank)
+     where share.may_lose
+),
+-- The part of a portion that better ranks own: the owned seconds up to its end less those up to its start.
 lost as (
-    select contested.metric_type,
-           contested.position,
+    select portion.metric_type,
+           portion.position,
            case
-               when contested.ends_at <= owned.ends[place.first] then contested.value
-               else contested.value / nullif(date_part('epoch', contested.ends_at - contested.starts_at), 0) * (
+               when portion.ends_at <= owned.ends[place.first] then portion.value
+               else portion.value / nullif(date_part('epoch', portion.ends_at - portion.starts_at), 0) * (
                    case
                        when owned.starts[place.last] is null then 0
                        else owned.before_s[place.last]
                            + date_part(
                                  'epoch',
-                                 least(contested.ends_at, owned.ends[place.last]) - owned.starts[place.last]
+                                 least(portion.ends_at, owned.ends[place.last]) - owned.starts[place.last]
                              )
                    end
                    - case
@@ -227,20 +294,28 @@ lost as (
                          else owned.before_s[place.first]
                              + date_part(
                                    'epoch',
-                                   least(contested.starts_at, owned.ends[place.first]) - owned.starts[place.first]
+                                   least(portion.starts_at, owned.ends[place.first]) - owned.starts[place.first]
                                )
                      end
                )
            end as value
-      from contested,
-           owned,
+      from owned,
            lateral (
-               select width_bucket(contested.starts_at, owned.starts) as first,
-                      width_bucket(contested.ends_at, owned.starts) as last
+               select metric_type,
+                      position,
+                      unnest(starts) as starts_at,
+                      unnest(ends) as ends_at,
+                      unnest(values) as value
+                 from challenged
+                where challenged.metric_type = owned.metric_type
+                  and challenged.rank = owned.rank
+                  and not is_lost
+               offset 0
+           ) as portion,
+           lateral (
+               select width_bucket(portion.starts_at, owned.starts) as first,
+                      width_bucket(portion.ends_at, owned.starts) as last
            ) as place
-     where contested.may_lose
-       and owned.metric_type = contested.metric_type
-       and owned.rank = contested.rank
 ),
 amount as (
     select metric_type,
@@ -250,7 +325,13 @@ amount as (
                select metric_type,
                       position,
                       value
-                 from portion
+                 from share
+                where not may_lose
+                union all
+               select metric_type,
+                      position,
+                      case when is_lost then 0 else value end
+                 from challenged
                 union all
                select metric_type,
                       position,
