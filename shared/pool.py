@@ -97,7 +97,7 @@ class Pool:
 
         ``prepare`` is for work that sends the same statements for one person after the other: each
         connection prepares them, unless it leads to a pooler. ``is_patient`` is for work that waits for a
-        connection for as long as it takes; other work waits for ``database.WAIT_S``.
+        place for as long as it takes; other work waits for ``database.WAIT_S``.
         """
         connections = AsyncConnectionPool(
             url,

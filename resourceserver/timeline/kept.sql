@@ -198,8 +198,9 @@ brackets as materialized (
 ),
 
 -- fragment: narrow_brackets
--- The same, with brackets of fewer values, for many values: the median of all lies most often near the average of those of
--- the pieces. How many values are up to `low` and to `high`, a little below and above it, says on which side of each.
+-- The same, with brackets of fewer values, for many values. The median of all lies most often near the average of the
+-- medians of pieces, between `low` and `high`. The number of values up to each of these shows on which side of it the median
+-- of all lies.
 -- needs: piece (key, sorted)
 -- gives: bracket (count, key)
 -- gives: brackets (greatest, keys, least)

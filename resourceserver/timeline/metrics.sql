@@ -41,9 +41,9 @@ stay as (
 ),
 
 -- fragment: steps
--- `step`: the distance in each slot that has a sufficiently exact point: the sum of those from each such point to the one
--- before in the same slot, null if there is only one. No row without a row of `slots`. A search of the index for each
--- slot, and arrays instead of a window, take a third less time for the tens of thousands of points of a year.
+-- `step`: the distance in each slot that has a sufficiently exact point: the sum of the distances from each such point to
+-- the one before in the same slot, null if there is only one. No row without a row of `slots`. A search of the index for
+-- each slot, and arrays instead of a window, take a third less time for the tens of thousands of points of a year.
 -- needs: slot (ends_at, position, starts_at)
 -- needs: slots (starts)
 -- gives: step (distance_m, position)

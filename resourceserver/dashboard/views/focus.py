@@ -195,7 +195,7 @@ def reason(row: Mapping[str, Any]) -> Markup:
 
 
 def app(name: str) -> Markup:
-    """Return the name of an application or a category, whose letters change no direction around it."""
+    """Return the name of an application or a category, whose letters do not turn the text around it."""
     return Markup(f"<bdi>{escaped(cut(name, 40))}</bdi>")  # noqa: S704 -- the name is escaped
 
 
