@@ -18,10 +18,9 @@ SERVERS_WAIT_S: Final = database.WAIT_S
 
 _Limits = Mapping[tuple[ModuleType, str], Any]
 
+_LONG_READS: Final[_Limits] = {(session, "QUICK_MS"): 30_000, (session, "QUICK_S"): 60.0}
 _LONG: Final[_Limits] = {
     (database, "WAIT_S"): 30.0,
-    (session, "QUICK_MS"): 30_000,
-    (session, "QUICK_S"): 60.0,
     (hang, "PROBE_S"): 10.0,
     (probes, "ALIVE_WAIT_S"): 10.0,
     (probes, "READY_WAIT_S"): 30.0,
@@ -33,20 +32,21 @@ _SHORT: Final[_Limits] = {(module, name): getattr(module, name) for module, name
 
 def lengthen() -> None:
     """Give long limits to all servers of this process and its copies."""
-    _set(_LONG)
+    _set({**_LONG, **_LONG_READS})
 
 
 @contextmanager
 def short() -> Iterator[None]:
     """Let servers soon give up a database that does not answer, for a test that lets them wait for that.
 
-    A connection that has to succeed is made before. A ``Pool`` keeps the limits with which it was made.
+    Make connections that must succeed before the block. A ``Pool`` keeps the limits with which it was made.
     """
+    before = {(module, name): getattr(module, name) for module, name in _SHORT}
     _set(_SHORT)
     try:
         yield
     finally:
-        _set(_LONG)
+        _set(before)
 
 
 def _set(limits: _Limits) -> None:

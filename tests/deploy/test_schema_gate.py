@@ -404,7 +404,7 @@ def test_a_second_run_at_the_same_time_reports_that_it_waits(
     database_of_its_own: Settings, tmp_path: Path
 ) -> None:
     chosen = database_of_its_own
-    # The first run holds the schema's lock until this one is free, and tries again and again to take it. A
+    # The first run holds the schema's lock until lock (1, 1) is free, and tries again and again to take it. A
     # statement that waits for a lock fails after a second, and then the run would release the schema's lock.
     text = f"""-- Usable from version {SCHEMA_VERSION} on.
         do $$

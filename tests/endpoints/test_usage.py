@@ -266,7 +266,9 @@ def test_a_server_whose_worker_has_no_database_still_answers_and_ends(
         role_urls={"worker": "host=127.0.0.1 port=1 dbname=svc"},
     )
 
-    with limits.short(), AppClient(resourceserver.app.create(chosen)) as server:
+    with limits.short():
+        app = resourceserver.app.create(chosen)
+    with AppClient(app) as server:
         answer = server.get("/api/v1/me", headers=alice.headers("read:profile"))
 
     assert answer.status_code == 200

@@ -316,8 +316,9 @@ def test_a_server_that_accepts_without_a_reply_is_given_up(deployment: Settings)
 
         # Without the limit of connecting, that of the read would raise TookTooLong.
         async with asyncio.timeout(30):
-            with pytest.raises(DatabaseUnavailable):
+            with pytest.raises(DatabaseUnavailable) as raised:
                 await reader.check(Credential(token, (), ()))
+        assert type(raised.value) is DatabaseUnavailable
         reader.close()
 
     with socket.socket() as silent:

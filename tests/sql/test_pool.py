@@ -205,6 +205,7 @@ def test_an_unreachable_database_is_distinguished_from_busy_connections(
     nowhere = replace(deployment, role_urls={"worker": "host=127.0.0.1 port=1 dbname=svc"})
 
     async def use(workers: Pool) -> None:
+        assert workers.connections.timeout == 0.2
         for _ in range(2):
             with pytest.raises(NotConnectedError):
                 await workers.take()
