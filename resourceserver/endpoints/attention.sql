@@ -152,12 +152,11 @@ kept as materialized (
        and span.first = usable.first
        and span.last = usable.last
 ),
--- Appending nothing gives an array without compression, because many parts of it are read. The long arrays are apart, so
--- that nothing else has to copy them.
+-- Appending nothing gives an array without compression, because many parts of it are read. It is apart, so that nothing
+-- else has to copy it.
 kept_times as materialized (
     select first,
-           switch_before || '{}'::bigint[] as switch_before,
-           before || '{}'::bigint[] as before
+           switch_before || '{}'::bigint[] as switch_before
       from kept
 ),
 --include rest_of_range
@@ -295,8 +294,8 @@ frequent_kept_pair as materialized (
 -- The times before the switches of each frequent pair, and with the key -1 of all.
 piece as materialized (
     select -1::bigint as key,
-           before as sorted
-      from kept_times
+           before || '{}'::bigint[] as sorted
+      from kept
      union all
     select -1,
            array_agg(before_ms order by before_ms)
@@ -615,7 +614,7 @@ kept as materialized (
            span.detour_ms,
            span.detour_last,
            span.detour_away || '{}'::bigint[] as detour_away,
-           span.away || '{}'::bigint[] as away
+           span.away
       from usable,
            activity.attention as span
      where span.user_id = %(user_id)s
@@ -670,7 +669,7 @@ piece as materialized (
       from detour_part
      union all
     select -1,
-           away
+           away || '{}'::bigint[]
       from kept
      union all
     select -1,

@@ -176,14 +176,12 @@ rule_inputs as (
 ),
 
 -- fragment: brackets
--- `bracket`: the number of all values of a key, of which each `piece` has some in order. `brackets`: between which values
--- their median lies: between the least and the greatest median of a piece.
+-- `brackets`: between which values the median of all values of a key lies, of which each `piece` has some in order:
+-- between the least and the greatest median of a piece.
 -- needs: piece (key, sorted)
--- gives: bracket (count, key)
 -- gives: brackets (greatest, keys, least)
-bracket as materialized (
+bracket as (
     select key,
-           sum(cardinality(sorted)) as count,
            min(sorted[(cardinality(sorted) + 1) / 2]) as least,
            max(sorted[cardinality(sorted) / 2 + 1]) as greatest
       from piece
@@ -202,7 +200,6 @@ brackets as materialized (
 -- medians of pieces, between `low` and `high`. The number of values up to each of these shows on which side of it the median
 -- of all lies.
 -- needs: piece (key, sorted)
--- gives: bracket (count, key)
 -- gives: brackets (greatest, keys, least)
 bracket as materialized (
     select row_number() over (order by key)::integer as place,
@@ -262,17 +259,19 @@ brackets as materialized (
 
 -- fragment: medians
 -- `median`: the median of all values of a key, of which each `piece` has some in order; rounded as all answers are.
--- A binary search finds the values within `brackets` in each piece, so that only few are sorted.
--- needs: bracket (count, key)
+-- A binary search finds the values within `brackets` in each piece, so that only few are sorted: those of all keys
+-- together, each as one number with its key's place, because numbers are sorted in half the time that rows take. A place
+-- counts as 2^45, which is more than a thousand years in milliseconds.
 -- needs: brackets (greatest, keys, least)
 -- needs: piece (key, sorted)
 -- gives: median (key, ms)
 cut_piece as materialized (
-    select key,
+    select place,
+           cardinality(sorted) as count,
            width_bucket(least - 1, sorted) as below,
            sorted[width_bucket(least - 1, sorted) + 1:width_bucket(greatest, sorted)] as sorted
       from (
-               select key,
+               select place,
                       sorted,
                       (select least from brackets)[place] as least,
                       (select greatest from brackets)[place] as greatest
@@ -282,20 +281,22 @@ cut_piece as materialized (
                offset 0
            ) as bracketed
 ),
+middle as materialized (
+    select array_agg(value order by value) as sorted
+      from (select place * 35184372088832 + unnest(sorted) as value from cut_piece) as part
+),
 median as (
-    select bracket.key,
-           round(
-               (
-                   middle.sorted[((bracket.count + 1) / 2 - under.count)::integer]
-                   + middle.sorted[(bracket.count / 2 + 1 - under.count)::integer]
-               ) / 2.0
-           )::bigint as ms
-      from bracket
-      full join (select key, sum(below) as count from cut_piece group by key) as under using (key)
-      full join (
-               select key,
-                      array_agg(value order by value) as sorted
-                 from (select key, unnest(sorted) as value from cut_piece) as part
-                group by key
-           ) as middle using (key)
+    select (select keys from brackets)[place] as key,
+           round((sorted[start + (count + 1) / 2] + sorted[start + count / 2 + 1]) / 2.0)::bigint
+               - place * 35184372088832
+               as ms
+      from middle,
+           (
+               select place,
+                      sum(count) as count,
+                      (sum(sum(cardinality(sorted))) over (order by place) - sum(cardinality(sorted) + below))::bigint
+                          as start
+                 from cut_piece
+                group by place
+           ) as cut
 ),
