@@ -632,49 +632,50 @@ walked_streak as materialized (
 -- needs: known_streak (breaker_app, breaker_category, broken_ms, ended_ms, known_gap_ms, known_reason, started_ms)
 -- gives: streak (breaker_app, breaker_category, broken_ms, ended_ms, gap_ms, reason, started_ms)
 streak as (
-    select known_streak.*,
+    select ended.*,
            coalesce(
-               known_streak.known_reason,
+               known_reason,
                case
-                   when following.at_ms is not null then 'idle'
-                   when extract(epoch from now()) * 1000 - known_streak.broken_ms < 300000 then 'ongoing'
+                   when following_ms is not null then 'idle'
+                   when extract(epoch from now()) * 1000 - broken_ms < 300000 then 'ongoing'
                    else 'end_of_data'
                end
            ) as reason,
-           coalesce(known_streak.known_gap_ms, following.at_ms - known_streak.broken_ms) as gap_ms
-      from known_streak,
-           lateral (
-               select min(first_use.at_ms) as at_ms
-                 from (
-                          select timestamptz 'epoch' + known_streak.broken_ms * interval '1 millisecond' as at,
-                                 ((timestamptz 'epoch' + known_streak.broken_ms * interval '1 millisecond') at time zone 'UTC')::date
-                                     as date
-                           where known_streak.known_reason is null
-                          offset 0
-                      ) as pause,
-                      lateral (
-                          (
-                              select (extract(epoch from started_at) * 1000)::bigint as at_ms
-                                from activity.app_session
-                               where user_id = %(user_id)s
-                                 and started_at > pause.at
-                                 and ended_at > started_at
-                                 and not idle
-                               order by started_at
-                               limit 1
+           coalesce(known_gap_ms, following_ms - broken_ms) as gap_ms
+      from (
+               select known_streak.*,
+                      case
+                          when known_reason is null then (
+                              select min(first_use.at_ms)
+                                from (
+                                         (
+                                             select (extract(epoch from started_at) * 1000)::bigint as at_ms
+                                               from activity.app_session
+                                              where user_id = %(user_id)s
+                                                and started_at > timestamptz 'epoch' + broken_ms * interval '1 millisecond'
+                                                and ended_at > started_at
+                                                and not idle
+                                              order by started_at
+                                              limit 1
+                                         )
+                                          union all
+                                         (
+                                             select (date - date '1970-01-01') * bigint '86400000' + starts[1]
+                                               from activity.app_timeline
+                                              where user_id = %(user_id)s
+                                                and date > (timestamp 'epoch' + broken_ms * interval '1 millisecond')::date
+                                                and date not in (
+                                                        select date from activity.rollup_due where user_id = %(user_id)s
+                                                    )
+                                              order by date
+                                              limit 1
+                                         )
+                                     ) as first_use
                           )
-                           union all
-                          (
-                              select (date - date '1970-01-01') * bigint '86400000' + starts[1]
-                                from activity.app_timeline
-                               where user_id = %(user_id)s
-                                 and date > pause.date
-                                 and date not in (select date from activity.rollup_due where user_id = %(user_id)s)
-                               order by date
-                               limit 1
-                          )
-                      ) as first_use
-           ) as following
+                      end as following_ms
+                 from known_streak
+               offset 0
+           ) as ended
 ),
 
 -- fragment: use_in_streaks
