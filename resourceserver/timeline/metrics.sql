@@ -67,13 +67,8 @@ walk as (
 step as (
     select position,
            (
-               select sum(svc.distance_m(latitude, longitude, latitude_before, longitude_before))
-                 from (
-                          select unnest(latitudes[2:]) as latitude,
-                                 unnest(longitudes[2:]) as longitude,
-                                 unnest(trim_array(latitudes, 1)) as latitude_before,
-                                 unnest(trim_array(longitudes, 1)) as longitude_before
-                      ) as followed
+               select sum(svc.distance_m(latitudes[n], longitudes[n], latitudes[n - 1], longitudes[n - 1]))
+                 from generate_series(2, cardinality(latitudes)) as n
            ) as distance_m
       from walk
 ),
