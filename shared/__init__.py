@@ -9,7 +9,7 @@ API_VERSION: Final = "1.0.0"
 """The version that clients depend on: of the OpenAPI description, the capabilities and the events of
 trackers. A release that changes nothing for clients leaves it as it is."""
 
-SCHEMA_VERSION: Final = 51
+SCHEMA_VERSION: Final = 52
 """The number of the newest migration that the code is written for (sql/migrations). Every session, job and
 statement sends it, and the database refuses a version that does not fit the schema
 (sql/functions/versions.sql)."""

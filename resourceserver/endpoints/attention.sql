@@ -355,9 +355,9 @@ with
 wanted as (
     select %(from)s::timestamptz as starts_at,
            %(to)s::timestamptz as ends_at,
-           -- No span is shorter than eight days.
+           -- No span is shorter than three days.
            case
-               when %(to)s::timestamptz - %(from)s::timestamptz >= interval '8 days'
+               when %(to)s::timestamptz - %(from)s::timestamptz >= interval '3 days'
                    then (select text from rules_digest)
                else ''
            end as rules
@@ -597,9 +597,9 @@ with recursive
 wanted as (
     select %(from)s::timestamptz as starts_at,
            %(to)s::timestamptz as ends_at,
-           -- No span is shorter than eight days.
+           -- No span is shorter than three days.
            case
-               when %(to)s::timestamptz - %(from)s::timestamptz >= interval '8 days'
+               when %(to)s::timestamptz - %(from)s::timestamptz >= interval '3 days'
                    then (select text from rules_digest)
                else ''
            end as rules

@@ -1,8 +1,8 @@
 -- What is kept of switches, detours and streaks of focus: spans of days, which are quarters of a year and months of
--- UTC, and thirds of months. Each is made of the timelines of its days (sql/migrations/0050_attention.sql). A span is
--- used while these timelines are those that it was made of and none of their days is marked. For what categories
--- decide, the rules have to be those that it was made with as well. So a read needs only the segments of the rest of
--- its range, and its answer is the same with and without spans.
+-- UTC, and sixths of months, of five days each but for the last one, which ends with the month. Each is made of the
+-- timelines of its days (sql/migrations/0050_attention.sql). A span is used while these timelines are those that it was
+-- made of and none of their days is marked. For what categories decide, the rules have to be those that it was made with as
+-- well. So a read needs only the segments of the rest of its range, and its answer is the same with and without spans.
 --
 -- A statement that reads spans defines `wanted` and includes `kept_spans`. One that adds up what they have includes
 -- `rest_of_range` too, and defines `kept` with what it reads of them; then what is true of `requested` is computed as
@@ -46,7 +46,7 @@ rules_digest as materialized (
 -- `rules` is null, those that were made with other rules are left out.
 -- needs: wanted (ends_at, rules, starts_at)
 -- gives: usable (ends_at, first, last, starts_at)
-valid as materialized (
+valid as (
     select span.first,
            span.last
       from wanted,
@@ -84,14 +84,12 @@ usable as materialized (
            last,
            first::timestamp at time zone 'UTC' as starts_at,
            (last + 1)::timestamp at time zone 'UTC' as ends_at
-      from valid
-     where not exists (
-               select
-                 from valid as longer
-                where longer.first <= valid.first
-                  and longer.last >= valid.last
-                  and (longer.first, longer.last) <> (valid.first, valid.last)
-           )
+      from (
+               select valid.*,
+                      max(last) over (order by first, last desc rows unbounded preceding exclude current row) as before
+                 from valid
+           ) as in_order
+     where (last > before) is not false
 ),
 
 -- fragment: rest_of_range

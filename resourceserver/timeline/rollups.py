@@ -47,8 +47,8 @@ _DAYS: Final = rounds.MONTH
 """The days of one transaction. Trackers that write to one of them wait for its end."""
 _MOST_EDGES: Final = 10_000
 """The most quarter-hour boundaries that a day's sessions may cross: those of a hundred that last all day."""
-_SPANS: Final = 4
-"""The spans of one transaction: as many as a month and its thirds are."""
+_SPANS: Final = 7
+"""The spans of one transaction: as many as a month and its sixths are."""
 _GRAINS: Final = {"hour": 2, "day": 3, "month": 4}
 Span = tuple[date, date]
 """The first and the last day of a span."""

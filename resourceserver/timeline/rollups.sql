@@ -1450,25 +1450,21 @@ select marked_at
 
 -- name: mark_attention
 -- Marks the spans of a person because consecutive days have been made, if a span that is over contains one of them or
--- was made of one, or if none has been made of the last third of a month that is over and has timelines, or if one was
+-- was made of one, or if none has been made of the last sixth of a month that is over and has timelines, or if one was
 -- made by older code, without streaks. Today changes all the time and is in none.
 insert into activity.attention_due (user_id)
 select %(user_id)s
   from (
-           select month.first + case
-                      when now_in.date >= month.first + 20 then 20
-                      when now_in.date >= month.first + 10 then 10
-                      else 0
-                  end as open_from,
-                  case
-                      when now_in.date >= month.first + 20 then month.first + 10
-                      when now_in.date >= month.first + 10 then month.first
-                      else (month.first - interval '1 month')::date + 20
+           select month.first + 5 * n as open_from,
+                  case n
+                      when 0 then (month.first - interval '1 month')::date + 25
+                      else month.first + 5 * n - 5
                   end as over_from
              from (select (now() at time zone 'UTC')::date as date) as now_in
             cross join lateral (select date_trunc('month', now_in.date::timestamp)::date as first) as month
-       ) as third
- where %(from)s::date < third.open_from
+            cross join lateral (select least((now_in.date - month.first) / 5, 5) as n) as past
+       ) as sixth
+ where %(from)s::date < sixth.open_from
     or exists (
            select
              from activity.attention
@@ -1480,14 +1476,14 @@ select %(user_id)s
            select
              from activity.app_timeline
             where user_id = %(user_id)s
-              and date between third.over_from and third.open_from - 1
+              and date between sixth.over_from and sixth.open_from - 1
        )
        and not exists (
                select
                  from activity.attention
                 where user_id = %(user_id)s
-                  and first = third.over_from
-                  and last = third.open_from - 1
+                  and first = sixth.over_from
+                  and last = sixth.open_from - 1
            )
     or exists (select from activity.attention where user_id = %(user_id)s and streak_started is null)
     on conflict (user_id) do update
@@ -1563,9 +1559,12 @@ select part.first,
             cross join lateral (select quarter.at + n * interval '1 month' as at) as month
             cross join lateral (
                       values (month.at::date, (month.at + interval '1 month')::date - 1),
-                             (month.at::date, month.at::date + 9),
-                             (month.at::date + 10, month.at::date + 19),
-                             (month.at::date + 20, (month.at + interval '1 month')::date - 1)
+                             (month.at::date, month.at::date + 4),
+                             (month.at::date + 5, month.at::date + 9),
+                             (month.at::date + 10, month.at::date + 14),
+                             (month.at::date + 15, month.at::date + 19),
+                             (month.at::date + 20, month.at::date + 24),
+                             (month.at::date + 25, (month.at + interval '1 month')::date - 1)
                   ) as part (first, last)
        ) as part
  where part.last < (now() at time zone 'UTC')::date

@@ -495,7 +495,7 @@ def test_long_ranges_are_read_from_rollups_and_from_sessions_at_their_edges_and_
         owner.execute("set timezone = 'UTC'")
         alice = account(owner, "alice@example.org")
         owner.execute("delete from activity.rollup_due where user_id = %s", [alice.user_id])
-        # Else it depends on the day of the month whether the streaks of a third of it are kept.
+        # Else it depends on the day of the month whether the streaks of a sixth of it are kept.
         owner.execute("update activity.attention set rules = ''")
 
         marked = busiest(owner, alice, today - timedelta(days=13), today - timedelta(days=7))

@@ -89,7 +89,7 @@ def test_rollups_equal_the_sums_of_sessions(deployment: Settings, morning: None)
         ),
         (
             "update activity.attention set tracked_ms = 5",
-            "2025-06-11 to 2025-06-20 span: tracked_ms is 5, should be 12000000",
+            "2025-06-16 to 2025-06-20 span: tracked_ms is 5, should be 12000000",
         ),
         (
             "update activity.attention set switch_last[1] = 5 where last > first + 15",
@@ -101,11 +101,11 @@ def test_rollups_equal_the_sums_of_sessions(deployment: Settings, morning: None)
         ),
         (
             "update activity.attention set streak_apps = '{5}'",
-            "2025-06-11 to 2025-06-20 span: streak_apps is [5], should be []",
+            "2025-06-16 to 2025-06-20 span: streak_apps is [5], should be []",
         ),
         (
             "update activity.attention set away = '{5}'",
-            "2025-06-11 to 2025-06-20 span: away is [5], should be []",
+            "2025-06-16 to 2025-06-20 span: away is [5], should be []",
         ),
         (
             "delete from activity.label where app = 'Mail'",
