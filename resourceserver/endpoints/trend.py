@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -191,15 +191,18 @@ def _finish(answers: Answers) -> dict[str, Any]:
     dates, own = days["slots"]["dates"][-length:], values[-length:]
     has_levels = query["include_levels"]
     running = list(medians.windows(values, MEDIAN_DAYS))[-length:] if has_levels else []
-    data = [
-        {
-            "from": dates[begin],
-            "to": dates[end - 1],
-            **_sums(own[begin:end], known, adds_up),
-            "median": _median(running[end - 1], known, medians.FEWEST) if has_levels else None,
-        }
-        for begin, end in _periods(query["by"], first, length)
-    ]
+    if query["by"] == "day":
+        data = _days(dates, own, running, known, adds_up)
+    else:
+        data = [
+            {
+                "from": dates[begin],
+                "to": dates[end - 1],
+                **_sums(own[begin:end], known, adds_up),
+                "median": _median(running[end - 1], known, medians.FEWEST) if has_levels else None,
+            }
+            for begin, end in _periods(query["by"], first, length)
+        ]
     return {
         "range": query["range"],
         "tz": query["tz"],
@@ -218,10 +221,29 @@ def _finish(answers: Answers) -> dict[str, Any]:
     }
 
 
+def _days(
+    dates: Sequence[str],
+    values: Sequence[float | None],
+    running: Sequence[Sequence[float]],
+    known: Metric,
+    adds_up: bool,
+) -> list[dict[str, Any]]:
+    """Return periods of one day each, with running medians if there are any. Years of them are read often."""
+    return [
+        {
+            "from": day,
+            "to": day,
+            "value": (rounded := None if value is None else known.rounded(value)),
+            "total": rounded if adds_up else None,
+            "days": 0 if value is None else 1,
+            "median": _median(ordered, known, medians.FEWEST) if ordered else None,
+        }
+        for day, value, ordered in zip_longest(dates, values, running)
+    ]
+
+
 def _periods(by: By, first: date, length: int) -> list[tuple[int, int]]:
-    """Return where each period of the days begins and ends."""
-    if by == "day":
-        return [(n, n + 1) for n in range(length)]
+    """Return where each week or month of the days begins and ends."""
     starts = [
         n
         for n in range(length)
@@ -234,10 +256,6 @@ def _periods(by: By, first: date, length: int) -> list[tuple[int, int]]:
 
 def _sums(days: Sequence[float | None], known: Metric, adds_up: bool) -> dict[str, Any]:
     """Return mean, sum and number of the known days of a period."""
-    if len(days) == 1:
-        # A year of days is read often.
-        value = None if days[0] is None else known.rounded(days[0])
-        return {"value": value, "total": value if adds_up else None, "days": int(value is not None)}
     values = [value for value in days if value is not None]
     if not values:
         return {"value": None, "total": None, "days": 0}
