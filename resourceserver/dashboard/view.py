@@ -5,6 +5,7 @@ transaction of the token's session, by the endpoints' own statements. A question
 is left out, and the page says so.
 """
 
+import asyncio
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
@@ -175,7 +176,7 @@ class Page:
     """One request of a view: its question to the database, then its answers.
 
     The steps of a question and the answers need the same values: each text is parsed once, and each body
-    finished once.
+    finished once, where possible while the database still runs the last steps.
     """
 
     def __init__(
@@ -218,6 +219,25 @@ class Page:
         return _steps(_allowed(self._asks, self._scene.scopes))
 
     def _more(self, answers: Mapping[str, bytes]) -> dict[str, Step]:
+        steps = self._next(answers)
+        if steps:
+            # The event loop has nothing else to do for this page while the database runs these steps.
+            asyncio.get_running_loop().call_soon(self._finish, answers)
+        return steps
+
+    def _finish(self, answers: Mapping[str, bytes]) -> None:
+        """Finish the bodies whose answers are complete."""
+        if self._scene is None:
+            return
+        asks = _allowed({**self._asks, **(self._later or {})}, self._scene.scopes)
+        complete = {
+            name: ask
+            for name, ask in asks.items()
+            if name in answers and (ask.declaration.further is None or name in self._complete)
+        }
+        self._answered(complete, self._scene, answers)
+
+    def _next(self, answers: Mapping[str, bytes]) -> dict[str, Step]:
         scene = self._scene or _scene(from_json(answers["frame"]), self._address, self._parts)
         if self._later is not None:
             return self._further(_allowed(self._later, scene.scopes), answers)
