@@ -321,9 +321,11 @@ def test_totals_of_a_range_without_switches_do_not_depend_on_the_page(
         "update activity.app_session set ended_at = ended_at where false",
         # A tracker writes to a day in each span.
         "insert into activity.rollup_due (user_id, date)"
-        " select user_id, date from activity.app_timeline where extract(day from date) in (5, 10, 15, 19, 25, 28)",
+        " select user_id, date from activity.app_timeline"
+        " where extract(day from date) in (5, 10, 15, 19, 25, 28)",
         # A job of an older version makes days again, and knows of no spans.
-        "update activity.app_timeline set computed_at = now() where extract(day from date) in (5, 10, 15, 19, 25, 28)",
+        "update activity.app_timeline set computed_at = now()"
+        " where extract(day from date) in (5, 10, 15, 19, 25, 28)",
         # A day that had nothing, in each span.
         "delete from activity.app_timeline where extract(day from date) in (5, 10, 15, 19, 25, 28)",
     ],
