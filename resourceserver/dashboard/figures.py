@@ -164,8 +164,8 @@ class Figures:
         written as absent. Raises LookupError for a place that the answer does not have.
         """
         value = answer.at(pointer)
-        name = name or pointer.rpartition("/")[2]
-        text = self._figure(value, kind, f"{answer.name}#{pointer}", unit, name)
+        source, name = f"{answer.name}#{pointer}", name or pointer.rpartition("/")[2]
+        text = self._figure(value, kind, in_markup(source), unit, in_markup(name))
         return Markup(text)  # noqa: S704 -- all parts are escaped
 
     def rows(
@@ -177,11 +177,15 @@ class Figures:
         takes three times as long for the hundreds of rows of a page.
         """
         written = []
+        place = in_markup(f"{answer.name}#{pointer}")
+        named = [
+            (member, kind, in_markup(member), unit, in_markup(name or member))
+            for member, kind, unit, name in columns
+        ]
         for n, row in enumerate(answer.at(pointer)):
-            place = f"{answer.name}#{pointer}/{n}/"
             written.append(f"<tr>{head(row)}")
-            for member, kind, unit, name in columns:
-                figure = self._figure(row[member], kind, place + member, unit, name or member)
+            for member, kind, last, unit, name in named:
+                figure = self._figure(row[member], kind, f"{place}/{n}/{last}", unit, name)
                 written.append(f"<td>{figure}</td>")
             written.append("</tr>")
         return Markup("".join(written))  # noqa: S704 -- all parts are escaped
@@ -189,6 +193,7 @@ class Figures:
     def _figure(
         self, value: Any, kind: str, source: str, unit: str | tuple[str, str], name: str
     ) -> str:
+        """Return a figure, from a source and a name that are escaped."""
         if value is None:
             return ABSENT
         words = self.text(value, kind)
@@ -197,7 +202,7 @@ class Figures:
             words = f"{words}\u00a0{one if value == 1 else many}"
         # A year has thousands of figures, and Markup.format takes five times as long as this.
         return (
-            f'<data value="{_raw(value)}" data-figure="{in_markup(name)}" data-from="{in_markup(source)}">'
+            f'<data value="{_raw(value)}" data-figure="{name}" data-from="{source}">'
             f"{in_markup(words)}</data>"
         )
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from markupsafe import Markup
 
@@ -58,8 +58,7 @@ class Bar:
         return self.parts or (() if self.value is None else (self.value,))
 
 
-@dataclass(frozen=True)
-class Piece:
+class Piece(NamedTuple):
     """A part of a bar: where it starts and how long it is, along the bar."""
 
     start: float
@@ -67,8 +66,7 @@ class Piece:
     style: str
 
 
-@dataclass(frozen=True)
-class Placed:
+class Placed(NamedTuple):
     """A bar with its position: percent across and pixels down, or the other way round if it lies."""
 
     bar: Bar
