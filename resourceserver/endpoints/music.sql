@@ -120,13 +120,17 @@ select json_build_object(
 -- The artists, albums or tracks with most listening time in a range, at most 100; the totals are those of all. Plays
 -- without an album are left out of albums.
 --include answer
-with play as (
-    select case %(by)s::text
-               when 'artist' then artist
-               when 'album' then album
+with wanted as (
+    select %(by)s::text = 'artist' as is_artist,
+           %(by)s::text = 'album' as is_album
+),
+play as (
+    select case
+               when (select is_artist from wanted) then artist
+               when (select is_album from wanted) then album
                else track
            end as name,
-           case when %(by)s::text <> 'artist' then artist end as artist,
+           case when not (select is_artist from wanted) then artist end as artist,
            coalesce(played_ms, duration_ms, 0) as listened_ms
       from music.listen
      where user_id = %(user_id)s
