@@ -607,8 +607,7 @@ wanted as (
 --include kept_spans
 -- Appending nothing gives an array without compression, because many parts of it are read.
 kept as materialized (
-    select span.labels,
-           span.detour_label,
+    select span.detour_label as labels,
            span.detour_count,
            span.detour_returned,
            span.detour_ms,
@@ -657,7 +656,7 @@ detour_part as materialized (
                       part.away_ms,
                       detour_away[part.last - part.returned_count + 1:part.last] as sorted
                  from kept,
-                      lateral unnest(detour_label, detour_count, detour_returned, detour_ms, detour_last)
+                      lateral unnest(labels, detour_count, detour_returned, detour_ms, detour_last)
                           as part (label_id, count, returned_count, away_ms, last)
                offset 0
            ) as kept_part
