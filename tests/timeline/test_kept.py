@@ -33,7 +33,7 @@ COSTS = "/api/v1/analytics/switch-costs"
 FIRST = datetime(2025, 3, 25, tzinfo=UTC)
 DAYS = 103
 QUARTER = (date(2025, 4, 1), date(2025, 6, 30))
-QUIET = {3, 4, 6, 7, 8, 9, 12, 13, 14, 16, 17, 18, 23, 24, 26, 27}
+QUIET = {2, 3, 4, 7, 8, 9, 12, 13, 14, 17, 18, 19, 22, 23, 24, 27, 29}
 """The days of each month on which no session begins, none of which is beside the edge of a span."""
 MINUTE = 60_000
 KINDS = [
@@ -322,12 +322,12 @@ def test_totals_of_a_range_without_switches_do_not_depend_on_the_page(
         # A tracker writes to a day in each span.
         "insert into activity.rollup_due (user_id, date)"
         " select user_id, date from activity.app_timeline"
-        " where extract(day from date) in (5, 10, 15, 19, 25, 28)",
+        " where extract(day from date) in (5, 10, 15, 20, 25, 28)",
         # A job of an older version makes days again, and knows of no spans.
         "update activity.app_timeline set computed_at = now()"
-        " where extract(day from date) in (5, 10, 15, 19, 25, 28)",
+        " where extract(day from date) in (5, 10, 15, 20, 25, 28)",
         # A day that had nothing, in each span.
-        "delete from activity.app_timeline where extract(day from date) in (5, 10, 15, 19, 25, 28)",
+        "delete from activity.app_timeline where extract(day from date) in (5, 10, 15, 20, 25, 28)",
     ],
 )
 def test_spans_of_changed_days_are_not_used(
@@ -491,6 +491,48 @@ def test_spans_are_made_of_days_that_are_over(
     ]
 
 
+def test_spans_are_marked_once_the_last_sixth_of_a_month_is_over(
+    owner: Owner, alice: Person, make_rollups: MakeRollups
+) -> None:
+    first = date(2024, 1, 20)
+    at = since_epoch(f"{first}T09:00:00+00:00")
+    add_sessions(
+        owner,
+        alice,
+        [
+            Session(f"{n}", "laptop", "Code", at + n * 1440 * MINUTE, at + (n * 1440 + 20) * MINUTE)
+            for n in range(80)
+        ],
+    )
+    make_rollups()
+
+    def marks(today: date, day: date) -> bool:
+        """Return whether spans are marked because a day has been made today."""
+        text = rollups.SQL["mark_attention"].replace("now()", f"timestamptz '{today}T12:00:00Z'")
+        with owner.transaction(force_rollback=True):
+            rows = owner.execute(
+                text, {"user_id": alice.user_id, "from": day, "to": day}
+            ).fetchall()
+        return rows != []
+
+    # February of a leap year, and months of 30 and 31 days.
+    for today in (date(2024, 2, 1) + timedelta(days=n) for n in range(61)):
+        begun = today.replace(day=min((today.day - 1) // 5, 5) * 5 + 1)
+        over = begun - timedelta(days=1)
+        started = over.replace(day=min((over.day - 1) // 5, 5) * 5 + 1)
+        with owner.transaction(force_rollback=True):
+            # As if later days had not been.
+            owner.execute("delete from activity.attention where last >= %s", [begun])
+            owner.execute("delete from activity.app_timeline where date > %s", [today])
+            assert not marks(today, begun)
+            assert not marks(today, today)
+            assert marks(today, over)
+            owner.execute(
+                "delete from activity.attention where first = %s and last = %s", [started, over]
+            )
+            assert marks(today, today)
+
+
 @pytest.mark.parametrize(
     ("before", "after", "waits"),
     [
@@ -606,7 +648,7 @@ def test_a_write_makes_its_spans_again(
     made = dict.fromkeys(spans(owner))
     owner.execute(SPOIL)
     owner.execute(
-        "insert into activity.rollup_due (user_id, date) values (%s, '2025-05-19')", [alice.user_id]
+        "insert into activity.rollup_due (user_id, date) values (%s, '2025-05-28')", [alice.user_id]
     )
 
     make_rollups()
@@ -619,7 +661,7 @@ def test_a_write_makes_its_spans_again(
     assert set(made) - set(spoiled) == {
         QUARTER,
         (date(2025, 5, 1), date(2025, 5, 31)),
-        (date(2025, 5, 16), date(2025, 5, 20)),
+        (date(2025, 5, 26), date(2025, 5, 31)),
     }
     assert not is_marked(owner)
 
