@@ -97,6 +97,16 @@ CUT_OFF: Final = """
 """
 """Finds what does not show all of its width."""
 
+NARROWED: Final = """
+() => {
+    document.querySelectorAll("details").forEach(details => { details.open = true; });
+    return [...document.querySelectorAll(".table tbody th")]
+        .filter(cell => cell.getBoundingClientRect().width < 100)
+        .map(cell => cell.outerHTML.slice(0, 200)).slice(0, 3);
+}
+"""
+"""Opens all tables of charts, and finds names that have room for a few letters only."""
+
 
 LONGEST_PAGE: Final = 15_000
 """The height in pixels of a page on a narrow phone, however long the titles and names in its lists are."""
@@ -284,6 +294,8 @@ def test_every_address_fits_on_a_narrow_phone(view: View, board: Board) -> None:
         found[address] = [f"too wide: {each}" for each in page.evaluate(WIDER)]
         height = page.evaluate("() => document.documentElement.scrollHeight")
         found[address] += [f"too long: {height}"] if height > LONGEST_PAGE else []
+        found[address] += [f"too narrow: {each}" for each in page.evaluate(NARROWED)]
+        found[address] += [f"too wide: {each}" for each in page.evaluate(WIDER)]
 
     assert {address: problems for address, problems in found.items() if problems} == {}
 
