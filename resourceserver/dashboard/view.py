@@ -7,6 +7,7 @@ is left out, and the page says so.
 
 import asyncio
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
@@ -176,7 +177,7 @@ class Page:
     """One request of a view: its question to the database, then its answers.
 
     The steps of a question and the answers need the same values: each text is parsed once, and each body
-    finished once, where possible while the database still runs the last steps.
+    finished once, where possible while the database runs further steps.
     """
 
     def __init__(
@@ -220,22 +221,23 @@ class Page:
 
     def _more(self, answers: Mapping[str, bytes]) -> dict[str, Step]:
         steps = self._next(answers)
-        if steps:
-            # The event loop has nothing else to do for this page while the database runs these steps.
-            asyncio.get_running_loop().call_soon(self._finish, answers)
-        return steps
+        if steps and self._scene is not None:
+            asks = _allowed({**self._asks, **(self._later or {})}, self._scene.scopes)
+            complete = {
+                name: ask
+                for name, ask in asks.items()
+                if name in answers and (ask.declaration.further is None or name in self._complete)
+            }
+            scene = self._scene
 
-    def _finish(self, answers: Mapping[str, bytes]) -> None:
-        """Finish the bodies whose answers are complete."""
-        if self._scene is None:
-            return
-        asks = _allowed({**self._asks, **(self._later or {})}, self._scene.scopes)
-        complete = {
-            name: ask
-            for name, ask in asks.items()
-            if name in answers and (ask.declaration.further is None or name in self._complete)
-        }
-        self._answered(complete, self._scene, answers)
+            def finish() -> None:
+                # ``read`` finishes what fails here again, and raises the error.
+                with suppress(Exception):
+                    self._answered(complete, scene, answers)
+
+            # The event loop has nothing else to do for this page while the database runs these steps.
+            asyncio.get_running_loop().call_soon(finish)
+        return steps
 
     def _next(self, answers: Mapping[str, bytes]) -> dict[str, Step]:
         scene = self._scene or _scene(from_json(answers["frame"]), self._address, self._parts)

@@ -706,7 +706,7 @@ def test_a_mark_between_two_turns_is_not_lost(
                     owner.execute("update activity.attention_due set marked_at = now()")
         return count
 
-    assert len(made) > 2 * 4
+    assert len(made) > 2 * 7
     count = asyncio.run(turns())
 
     assert count > 3
